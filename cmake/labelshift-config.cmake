@@ -1,0 +1,7 @@
+include(CMakeFindDependencyMacro)
+list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})
+find_dependency(Eigen3 3.4 NO_MODULE)
+find_dependency(fmt)
+find_dependency(Threads)
+find_dependency(OpenBLAS)
+include(${CMAKE_CURRENT_LIST_DIR}/labelshift-targets.cmake)

@@ -1,0 +1,225 @@
+#include "labelshift/core/likelihood_kernel.hpp"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+// Compiled once for each instruction set, with LABELSHIFT_KERNEL naming the result. Only C headers are included: an
+// inline function of a C++ header, compiled here for a newer processor, could be the copy the linker keeps for all.
+
+// Vectors are passed between functions of this file only, all of them inline, so their calling convention is no matter.
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+namespace labelshift {
+namespace {
+
+constexpr ptrdiff_t kLanes = LikelihoodKernel::kLanes;
+typedef double Lanes __attribute__((vector_size(8 * kLanes)));  // one AVX-512 register, or two or four smaller ones
+typedef int64_t Bits __attribute__((vector_size(8 * kLanes)));
+
+inline Lanes load(const double* from) {
+  Lanes lanes;
+  memcpy(&lanes, from, sizeof lanes);
+  return lanes;
+}
+
+inline void store(const Lanes& lanes, double* to) {
+  memcpy(to, &lanes, sizeof lanes);
+}
+
+// A double below this counts as 0: its square would be denormal, on which the processor is a hundred times slower, and
+// it can matter to no share above 1e-150. Floats are never that small.
+constexpr double kTiny = 1e-150;
+
+inline double significant(float value) {
+  return static_cast<double>(value);
+}
+inline double significant(double value) {
+  return value > 0.0 && value < kTiny ? 0.0 : value;
+}
+
+template <typename Scalar>
+inline Lanes load_as_doubles(const Scalar* from) {
+  typedef Scalar Narrow __attribute__((vector_size(sizeof(Scalar) * kLanes)));
+  Narrow narrow;
+  memcpy(&narrow, from, sizeof narrow);
+  const Lanes wide = __builtin_convertvector(narrow, Lanes);
+  if constexpr (sizeof(Scalar) == sizeof(float)) return wide;
+  return (wide > 0.0) & (wide < kTiny) ? Lanes{} : wide;
+}
+
+/// An 8 x 8 tile turned over in registers: swap within pairs, then pairs, then halves.
+template <typename Scalar>
+inline void transpose_tile(const Scalar* data, ptrdiff_t row_stride, ptrdiff_t stride, double* t) {
+  Lanes row[8], pair[8], four[8];
+  for (int i = 0; i < 8; ++i) row[i] = load_as_doubles(data + i * row_stride);
+  for (int i = 0; i < 8; i += 2) {
+    pair[i] = __builtin_shufflevector(row[i], row[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    pair[i + 1] = __builtin_shufflevector(row[i], row[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+  for (int i = 0; i < 8; i += 4) {
+    for (int k = 0; k < 2; ++k) {
+      four[i + k] = __builtin_shufflevector(pair[i + k], pair[i + k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+      four[i + k + 2] = __builtin_shufflevector(pair[i + k], pair[i + k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+  }
+  for (int k = 0; k < 4; ++k) {
+    store(__builtin_shufflevector(four[k], four[k + 4], 0, 1, 2, 3, 8, 9, 10, 11), t + k * stride);
+    store(__builtin_shufflevector(four[k], four[k + 4], 4, 5, 6, 7, 12, 13, 14, 15), t + (k + 4) * stride);
+  }
+}
+
+template <typename Scalar>
+void load_rows(const Scalar* data, ptrdiff_t row_stride, ptrdiff_t col_stride, ptrdiff_t count, ptrdiff_t cols,
+               ptrdiff_t stride, double* t) {
+  ptrdiff_t done = 0;     // rows
+  if (row_stride == 1) {  // Fortran order: columns are contiguous already
+    for (ptrdiff_t c = 0; c < cols; ++c)
+      for (ptrdiff_t b = 0; b < count; ++b) t[c * stride + b] = significant(data[c * col_stride + b]);
+    done = count;
+  } else if (col_stride == 1 && cols >= 8) {
+    for (; done + 8 <= count; done += 8) {
+      const Scalar* rows = data + done * row_stride;
+      for (ptrdiff_t c = 0; c + 8 <= cols; c += 8) transpose_tile(rows + c, row_stride, stride, t + c * stride + done);
+      for (ptrdiff_t c = cols - cols % 8; c < cols; ++c)
+        for (ptrdiff_t b = 0; b < 8; ++b) t[c * stride + done + b] = significant(rows[b * row_stride + c]);
+    }
+  }
+  for (; done < count; ++done)
+    for (ptrdiff_t c = 0; c < cols; ++c) t[c * stride + done] = significant(data[done * row_stride + c * col_stride]);
+  for (ptrdiff_t c = 0; c < cols; ++c)
+    for (ptrdiff_t b = count; b < stride; ++b) t[c * stride + b] = 1.0;
+}
+
+bool all_probabilities(const double* t, ptrdiff_t cols, ptrdiff_t stride, ptrdiff_t count, double tolerance) {
+  Lanes worst = {};
+  Lanes least = {};
+  for (ptrdiff_t b = 0; b < stride; b += kLanes) {
+    Lanes row_sum = {};
+    for (ptrdiff_t c = 0; c < cols; ++c) {
+      const Lanes value = load(t + c * stride + b);
+      row_sum += value;
+      least = value < least ? value : least;
+    }
+    const Lanes excess = row_sum - 1.0;
+    const Lanes error = excess < 0.0 ? -excess : excess;
+    const Bits valid = b + kLanes <= count ? Bits{} - 1 : (Bits{0, 1, 2, 3, 4, 5, 6, 7} + b < count);
+    // A comparison with NaN is false, so it is "not within" that is remembered.
+    worst = valid & ~(error <= tolerance) ? Lanes{} + 1.0 : worst;
+  }
+  for (int i = 0; i < kLanes; ++i)
+    if (worst[i] != 0.0 || least[i] != 0.0) return false;
+  return true;
+}
+
+void scores(double* t, const double* ratio, const double* root_weight, ptrdiff_t cols, ptrdiff_t stride,
+            double* mixture, double* gradient) {
+  for (ptrdiff_t b = 0; b < stride; b += kLanes) {
+    Lanes even = load(t + b) * ratio[0];
+    Lanes odd = {};
+    ptrdiff_t c = 1;
+    for (; c + 1 < cols; c += 2) {
+      odd += load(t + c * stride + b) * ratio[c];
+      even += load(t + (c + 1) * stride + b) * ratio[c + 1];
+    }
+    if (c < cols) odd += load(t + c * stride + b) * ratio[c];
+    store(even + odd, mixture + b);
+  }
+  alignas(64) double scale[1024];
+  for (ptrdiff_t b = 0; b < stride; b += kLanes) {
+    const Lanes root = load(root_weight + b);
+    // A row without weight counts for nothing, also where the mixture rules it out and 0 / 0 would spoil every sum.
+    store(root > 0.0 ? root / load(mixture + b) : Lanes{}, scale + b);
+  }
+  if (gradient == nullptr) {
+    for (ptrdiff_t c = 0; c < cols; ++c)
+      for (ptrdiff_t b = 0; b < stride; b += kLanes) {
+        double* at = t + c * stride + b;
+        store(load(at) * load(scale + b), at);
+      }
+    return;
+  }
+  for (ptrdiff_t c = 0; c < cols; ++c) {
+    Lanes total = load(gradient + c * kLanes);
+    double* column = t + c * stride;
+    for (ptrdiff_t b = 0; b < stride; b += kLanes) {
+      total += load(column + b) * load(scale + b) * load(root_weight + b);
+    }
+    store(total, gradient + c * kLanes);
+  }
+}
+
+/// An R x S tile of the outer products, kept in registers along the block.
+template <int R, int S>
+inline void tile(const double* t, ptrdiff_t c, ptrdiff_t d, ptrdiff_t cols, ptrdiff_t stride, double* curvature) {
+  Lanes totals[R][S];
+  for (int i = 0; i < R; ++i)
+    for (int k = 0; k < S; ++k) totals[i][k] = load(curvature + ((c + i) * cols + d + k) * kLanes);
+  for (ptrdiff_t b = 0; b < stride; b += kLanes) {
+    Lanes left[R], right[S];
+    for (int i = 0; i < R; ++i) left[i] = load(t + (c + i) * stride + b);
+    for (int k = 0; k < S; ++k) right[k] = load(t + (d + k) * stride + b);
+    for (int i = 0; i < R; ++i)
+      for (int k = 0; k < S; ++k) totals[i][k] += left[i] * right[k];
+  }
+  for (int i = 0; i < R; ++i)
+    for (int k = 0; k < S; ++k) store(totals[i][k], curvature + ((c + i) * cols + d + k) * kLanes);
+}
+
+/// Rows [c, c + R) of the lower triangle; on the diagonal a little above it is computed and left unused.
+template <int R>
+inline void tile_row(const double* t, ptrdiff_t c, ptrdiff_t cols, ptrdiff_t stride, double* curvature) {
+  ptrdiff_t d = 0;
+  for (; d + 4 <= c + R; d += 4) tile<R, 4>(t, c, d, cols, stride, curvature);
+  for (; d < c + R; ++d) tile<R, 1>(t, c, d, cols, stride, curvature);
+}
+
+void outer_products(const double* t, ptrdiff_t cols, ptrdiff_t stride, double* curvature) {
+  ptrdiff_t c = 0;
+  for (; c + 4 <= cols; c += 4) tile_row<4>(t, c, cols, stride, curvature);
+  if (c + 2 <= cols) {
+    tile_row<2>(t, c, cols, stride, curvature);
+    c += 2;
+  }
+  if (c < cols) tile_row<1>(t, c, cols, stride, curvature);
+}
+
+double sum_of_logs(const double* mixture, ptrdiff_t count) {
+  // log of a product is cheaper than a sum of logs: multiply the mantissas, which are in [1, 2), and add the exponents.
+  const Bits mantissa_mask = Bits{} + 0x000fffffffffffff;
+  const Bits one = Bits{} + 0x3ff0000000000000;
+  double total = 0.0;
+  Bits abnormal = {};
+  for (ptrdiff_t first = 0; first < count; first += 512) {  // at most 64 factors a lane: below 2^64
+    const ptrdiff_t last = first + 512 < count ? first + 512 : count;
+    Lanes product = Lanes{} + 1.0;
+    Bits exponents = {};
+    for (ptrdiff_t b = first; b < last; b += kLanes) {
+      Bits bits;
+      memcpy(&bits, mixture + b, sizeof bits);
+      const Bits mantissas = (bits & mantissa_mask) | one;
+      Lanes factors;
+      memcpy(&factors, &mantissas, sizeof factors);
+      product *= factors;
+      const Bits exponent = bits >> 52;
+      abnormal |= (exponent < 1) | (exponent > 2046);  // zero, denormal, negative, infinite, NaN
+      exponents += exponent - 1023;
+    }
+    for (int i = 0; i < kLanes; ++i)
+      total += log(product[i]) + static_cast<double>(exponents[i]) * 0.693147180559945309;
+  }
+  for (int i = 0; i < kLanes; ++i) {
+    if (abnormal[i] == 0) continue;
+    total = 0.0;
+    for (ptrdiff_t b = 0; b < count; ++b) total += log(mixture[b]);
+    break;
+  }
+  return total;
+}
+
+}  // namespace
+
+const LikelihoodKernel LABELSHIFT_KERNEL = {load_rows<float>, load_rows<double>, all_probabilities,
+                                            scores,           outer_products,    sum_of_logs};
+
+}  // namespace labelshift

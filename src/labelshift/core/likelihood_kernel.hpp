@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+
+/// The inner loops of a pass over the target, on blocks of rows turned into columns of doubles. likelihood_kernel.cpp
+/// is compiled once for each instruction set, and best_kernel() chooses at run time. (Compiling the whole library for
+/// one machine would change Eigen's alignment and with it the ABI.)
+namespace labelshift {
+
+struct LikelihoodKernel {
+  /// The number of rows in a block is a multiple of this, and every sum is kept as this many partial sums, since adding
+  /// across a register costs more than a block's share of the sum.
+  static constexpr std::ptrdiff_t kLanes = 8;
+
+  /// t[c * stride + b] = data[b * row_stride + c * col_stride] for `count` rows b; ones where count <= b < stride.
+  void (*load_floats)(const float* data, std::ptrdiff_t row_stride, std::ptrdiff_t col_stride, std::ptrdiff_t count,
+                      std::ptrdiff_t cols, std::ptrdiff_t stride, double* t);
+  void (*load_doubles)(const double* data, std::ptrdiff_t row_stride, std::ptrdiff_t col_stride, std::ptrdiff_t count,
+                       std::ptrdiff_t cols, std::ptrdiff_t stride, double* t);
+
+  /// Whether each of the first `count` rows has entries >= 0 and sums to 1 within the tolerance.
+  bool (*all_probabilities)(const double* t, std::ptrdiff_t cols, std::ptrdiff_t stride, std::ptrdiff_t count,
+                            double tolerance);
+
+  /// mixture[b] = sum_c t[c][b] ratio[c]. If gradient is null, t[c][b] then becomes the weighted score
+  /// root_weight[b] t[c][b] / mixture[b]; if not, t stays and sum_b root_weight[b]^2 t[c][b] / mixture[b] is added to
+  /// the lanes of gradient[c].
+  void (*scores)(double* t, const double* ratio, const double* root_weight, std::ptrdiff_t cols, std::ptrdiff_t stride,
+                 double* mixture, double* gradient);
+
+  /// sum_b t[c][b] t[d][b] is added to the lanes of curvature[c * cols + d] for every d <= c.
+  void (*outer_products)(const double* t, std::ptrdiff_t cols, std::ptrdiff_t stride, double* curvature);
+
+  /// sum_b log(mixture[b]); count is a multiple of kLanes.
+  double (*sum_of_logs)(const double* mixture, std::ptrdiff_t count);
+};
+
+extern const LikelihoodKernel kKernelGeneric;
+#ifdef __x86_64__
+extern const LikelihoodKernel kKernelAvx2;
+extern const LikelihoodKernel kKernelAvx512;
+#endif
+
+/// The fastest kernel this processor can run.
+const LikelihoodKernel& best_kernel();
+
+}  // namespace labelshift

@@ -1,0 +1,172 @@
+#include "labelshift/core/probabilities.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "labelshift/core/error.hpp"
+#include "labelshift/core/row_block.hpp"
+
+namespace labelshift {
+namespace {
+
+constexpr double kSlack = 1e-9;  // 1 - 0.999 is above 0.001 by rounding
+
+void check_row(const MatrixView& probs, Index row, const std::string& name) {
+  double sum = 0.0;
+  for (Index c = 0; c < probs.cols(); ++c) {
+    const double value = probs(row, c);
+    if (!std::isfinite(value) || value < 0.0)
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{}, row {}, column {}: found {}, expected a probability; use --logits "
+                              "for raw scores",
+                              name, row + 1, c + 1, value));
+    sum += value;
+  }
+  if (!(std::abs(sum - 1.0) <= kRowSumTolerance + kSlack))
+    throw Error(ErrorKind::kInput,
+                fmt::format("{}, row {}: probabilities sum to {:.6g}, not 1 within {}; use --logits for raw scores or "
+                            "--renormalise for rounded ones",
+                            name, row + 1, sum, kRowSumTolerance));
+}
+
+}  // namespace
+
+std::string to_string(StopReason reason) {
+  switch (reason) {
+    case StopReason::kTolerance:
+      return "tolerance";
+    case StopReason::kIterationLimit:
+      return "iteration-limit";
+    case StopReason::kRounding:
+      return "rounding";
+    case StopReason::kClosedForm:
+      return "closed-form";
+  }
+  return "";
+}
+
+void check_probabilities(const MatrixView& probs, const std::string& name) {
+  if (probs.rows() == 0 || probs.cols() == 0)
+    throw Error(ErrorKind::kInput, fmt::format("{} has {} rows and {} columns; at least one row and two classes are "
+                                               "needed",
+                                               name, probs.rows(), probs.cols()));
+  if (probs.cols() < 2)
+    throw Error(ErrorKind::kInput,
+                fmt::format("{} has one column; at least two classes are needed, one column each", name));
+  AlignedDoubles t(probs.cols() * kBlockRows);
+  for (Index first = 0; first < probs.rows(); first += kBlockRows) {
+    const Index count = std::min(kBlockRows, probs.rows() - first);
+    load_rows(probs.middle_rows(first, count), t.data());
+    if (best_kernel().all_probabilities(t.data(), probs.cols(), kBlockRows, count, kRowSumTolerance + kSlack)) continue;
+    for (Index j = first; j < first + count; ++j) check_row(probs, j, name);
+  }
+}
+
+void check_weights(std::span<const double> weights, Index rows, const std::string& name) {
+  if (weights.empty()) return;
+  if (static_cast<Index>(weights.size()) != rows)
+    throw Error(ErrorKind::kInput, fmt::format("{} has {} weights for {} rows", name, weights.size(), rows));
+  double sum = 0.0;
+  for (std::size_t j = 0; j < weights.size(); ++j) {
+    if (!std::isfinite(weights[j]) || weights[j] < 0.0)
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{}, row {}: found weight {}, expected a finite number that is not negative", name, j + 1,
+                              weights[j]));
+    sum += weights[j];
+  }
+  if (!(sum > 0.0) || !std::isfinite(sum))
+    throw Error(ErrorKind::kInput, fmt::format("{}: the weights sum to {}, expected a positive finite sum", name, sum));
+}
+
+void check_labels(std::span<const int> labels, Index rows, Index classes, const std::string& name) {
+  if (static_cast<Index>(labels.size()) != rows)
+    throw Error(ErrorKind::kInput, fmt::format("{} has {} labels for {} rows", name, labels.size(), rows));
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] < 0 || labels[i] >= classes)
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{}, row {}: found label {}, expected 0 to {}", name, i + 1, labels[i], classes - 1));
+  }
+}
+
+double total_weight(std::span<const double> weights, Index rows) {
+  if (weights.empty()) return static_cast<double>(rows);
+  double sum = 0.0;
+  for (const double w : weights) sum += w;
+  return sum;
+}
+
+double effective_rows(std::span<const double> weights, Index rows) {
+  if (weights.empty()) return static_cast<double>(rows);
+  // A power of two changes no digit, and with it no square over- or underflows.
+  const double largest = *std::max_element(weights.begin(), weights.end());
+  const double scale = std::ldexp(1.0, std::clamp(-std::ilogb(largest), -1000, 1000));
+  double sum = 0.0;
+  double squares = 0.0;
+  for (const double w : weights) {
+    sum += scale * w;
+    squares += (scale * w) * (scale * w);
+  }
+  return sum * sum / squares;
+}
+
+int arg_max(const MatrixView& probs, Index row) {
+  return probs.visit([&](const auto* data, Index row_stride, Index col_stride) {
+    const auto* at = data + row * row_stride;
+    Index best = 0;
+    for (Index c = 1; c < probs.cols(); ++c)
+      if (at[c * col_stride] > at[best * col_stride]) best = c;
+    return static_cast<int>(best);
+  });
+}
+
+Eigen::VectorXd label_prior(std::span<const int> labels, std::span<const double> weights, Index classes,
+                            double smoothing, std::span<const std::string> class_names) {
+  Eigen::VectorXd counts = Eigen::VectorXd::Constant(classes, smoothing);
+  for (std::size_t i = 0; i < labels.size(); ++i) counts[labels[i]] += weights.empty() ? 1.0 : weights[i];
+  std::vector<std::string> missing;
+  for (Index c = 0; c < classes; ++c) {
+    if (counts[c] > 0.0) continue;
+    missing.push_back(class_names.empty() ? std::to_string(c) : class_names[static_cast<std::size_t>(c)]);
+  }
+  if (!missing.empty()) {
+    const std::size_t shown = std::min<std::size_t>(missing.size(), 10);
+    throw Error(
+        ErrorKind::kInput,
+        fmt::format("no source example of class {}{}; leave the class out of the columns, or use --smoothing 1, "
+                    "which counts one example more of every class, with --calibration bcts",
+                    fmt::join(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                    missing.size() > shown ? fmt::format(" and {} more", missing.size() - shown) : ""));
+  }
+  return counts / counts.sum();
+}
+
+SourceSummary summarise_source(const SourceSample& source, const Eigen::VectorXd& prior) {
+  const Index m = source.probs.cols();
+  Eigen::MatrixXd hard = Eigen::MatrixXd::Zero(m, m);
+  Eigen::MatrixXd soft = Eigen::MatrixXd::Zero(m, m);
+  Eigen::VectorXd mass = Eigen::VectorXd::Zero(m);
+  for (Index i = 0; i < source.probs.rows(); ++i) {
+    const double w = source.weights.empty() ? 1.0 : source.weights[static_cast<std::size_t>(i)];
+    const int c = source.labels[static_cast<std::size_t>(i)];
+    mass[c] += w;
+    hard(arg_max(source.probs, i), c) += w;
+    for (Index j = 0; j < m; ++j) soft(j, c) += w * source.probs(i, j);
+  }
+  for (Index c = 0; c < m; ++c) {
+    // A class without examples (smoothing) has no observed column; it is taken to be predicted perfectly, which is
+    // what makes "no evidence of the class" mean "none of it in the target".
+    if (mass[c] == 0.0) hard(c, c) = soft(c, c) = mass[c] = 1.0;
+    hard.col(c) *= prior[c] / mass[c];
+    soft.col(c) *= prior[c] / soft.col(c).sum();
+  }
+  return {.label_prior = prior,
+          .confusion = std::move(hard),
+          .soft_confusion = std::move(soft),
+          .examples = effective_rows(source.weights, source.probs.rows())};
+}
+
+}  // namespace labelshift

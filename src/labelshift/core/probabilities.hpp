@@ -1,0 +1,44 @@
+#pragma once
+
+#include <Eigen/Core>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "labelshift/core/matrix_view.hpp"
+#include "labelshift/core/ratio_estimator.hpp"
+
+namespace labelshift {
+
+/// How far the sum of a row of probabilities may be from 1: a float32 softmax is within 1e-6, ten probabilities
+/// rounded to four decimals within 5e-4.
+inline constexpr double kRowSumTolerance = 1e-3;
+
+/// Throws Error{kInput} naming `name`, row and value if an entry is not finite or negative, or a row does not sum to 1.
+void check_probabilities(const MatrixView& probs, const std::string& name);
+
+/// Throws Error{kInput} if the weights are not empty and not n finite non-negative numbers with a positive sum.
+void check_weights(std::span<const double> weights, Index rows, const std::string& name);
+
+/// Throws Error{kInput} if there are not n labels or one is outside {0, ..., classes - 1}.
+void check_labels(std::span<const int> labels, Index rows, Index classes, const std::string& name);
+
+/// The number of equally weighted rows that would have the same variance: (sum w)^2 / sum w^2, Kish's formula.
+double effective_rows(std::span<const double> weights, Index rows);
+
+/// The sum of the weights; the number of rows where there are none.
+double total_weight(std::span<const double> weights, Index rows);
+
+/// The class of the largest entry of a row, the first of equals.
+int arg_max(const MatrixView& probs, Index row);
+
+/// p_tr(y) from (weighted) label counts: (n_c + smoothing) / (n + m smoothing). Throws Error{kInput} naming the
+/// classes that have no example, unless smoothing > 0. `class_names` is for that message and may be empty.
+Eigen::VectorXd label_prior(std::span<const int> labels, std::span<const double> weights, Index classes,
+                            double smoothing = 0.0, std::span<const std::string> class_names = {});
+
+/// The confusion matrices of a labelled sample, scaled so that their columns sum to `prior`: with smoothing, or with a
+/// prior that is known from elsewhere, C[j, c] = p(argmax f = j | y = c) prior_c stays consistent with it.
+SourceSummary summarise_source(const SourceSample& source, const Eigen::VectorXd& prior);
+
+}  // namespace labelshift
