@@ -1,0 +1,299 @@
+#include "labelshift/core/fit_test.hpp"
+
+#include <fmt/format.h>
+
+#include <Eigen/Cholesky>
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "labelshift/core/distributions.hpp"
+#include "labelshift/core/error.hpp"
+#include "labelshift/core/probabilities.hpp"
+
+namespace labelshift {
+namespace {
+
+// Chosen by simulation of the level: 3 and 10 classes, 500 to 20,000 source and 500 to 100,000 target rows, exact and
+// sharpened posteriors. Merging more target cells makes the test reject too rarely, since it merges the low counts.
+constexpr double kRowsPerBin = 15.0;  // source rows of a predicted class for each of its bins
+constexpr double kMostBins = 4.0;     // per predicted class
+constexpr double kSplitCells =
+    300.0;  // beyond this many, fewer bins a class: the cost grows with the cube of the cells
+constexpr double kLeastSourceRows = 10;  // in a cell
+constexpr double kLeastTargetRows = 2;   // in a cell
+constexpr double kPseudoRow = 0.5;       // of the pooled source, added to each sample where variances are computed
+constexpr int kVarianceRounds = 3;
+constexpr int kMostSteps = 20;
+
+double weight_of(std::span<const double> weights, Index row) {
+  return weights.empty() ? 1.0 : weights[static_cast<std::size_t>(row)];
+}
+
+/// Cells numbered predicted class by predicted class, by increasing confidence within one. The edges are quantiles of
+/// the source's confidences and use no label.
+class ConfidenceCells {
+ public:
+  explicit ConfidenceCells(const MatrixView& probs) : edges_(static_cast<std::size_t>(probs.cols())), first_{0} {
+    std::vector<std::vector<double>> confidences(edges_.size());
+    for (Index i = 0; i < probs.rows(); ++i) {
+      const int predicted = arg_max(probs, i);
+      confidences[static_cast<std::size_t>(predicted)].push_back(probs(i, predicted));
+    }
+    const double most_bins =
+        std::clamp(1.0 + std::floor(kSplitCells / static_cast<double>(probs.cols())), 2.0, kMostBins);
+    for (std::size_t c = 0; c < edges_.size(); ++c) {
+      auto& sorted = confidences[c];
+      std::sort(sorted.begin(), sorted.end());
+      const double rows = static_cast<double>(sorted.size());
+      const auto bins = static_cast<std::size_t>(std::clamp(std::floor(rows / kRowsPerBin), 1.0, most_bins));
+      for (std::size_t b = 1; b < bins; ++b) {
+        const double edge = sorted[b * sorted.size() / bins];
+        // Of saturated confidences many are equal; the cells between equal edges would be empty.
+        if (edges_[c].empty() || edge > edges_[c].back()) edges_[c].push_back(edge);
+      }
+      first_.push_back(first_.back() + static_cast<Index>(edges_[c].size()) + 1);
+    }
+  }
+
+  Index size() const { return first_.back(); }
+  Index first_of(Index predicted) const { return first_[static_cast<std::size_t>(predicted)]; }
+
+  Index cell_of(const MatrixView& probs, Index row) const {
+    const int predicted = arg_max(probs, row);
+    const auto& edges = edges_[static_cast<std::size_t>(predicted)];
+    return first_of(predicted) + (std::upper_bound(edges.begin(), edges.end(), probs(row, predicted)) - edges.begin());
+  }
+
+ private:
+  std::vector<std::vector<double>> edges_;  // per predicted class, increasing
+  std::vector<Index> first_;                // (m + 1) number of the first cell of each predicted class
+};
+
+/// Where each cell goes so that all hold enough rows of both samples, and how many there are then.
+struct Merge {
+  std::vector<Index> into;
+  Index cells = 0;
+};
+
+/// Joins neighbouring confidences of a predicted class; predicted classes too small as a whole share one cell. Looks at
+/// counts over all labels only.
+Merge merge_small(const ConfidenceCells& cells, Index classes, const Eigen::VectorXd& source_rows,
+                  const Eigen::VectorXd& target_rows) {
+  const auto enough = [](double source, double target) {
+    return source >= kLeastSourceRows && target >= kLeastTargetRows;
+  };
+  Merge merge{.into = std::vector<Index>(static_cast<std::size_t>(cells.size()), -1)};
+  double rest_source = 0.0;
+  double rest_target = 0.0;
+  for (Index c = 0; c < classes; ++c) {
+    const Index before = merge.cells;
+    double source = 0.0;
+    double target = 0.0;
+    for (Index k = cells.first_of(c); k < cells.first_of(c + 1); ++k) {
+      merge.into[static_cast<std::size_t>(k)] = merge.cells;
+      source += source_rows[k];
+      target += target_rows[k];
+      if (!enough(source, target)) continue;
+      ++merge.cells;
+      source = target = 0.0;
+    }
+    // What is left over at the top joins the cell below it, or the rest if there is none.
+    for (Index k = cells.first_of(c); k < cells.first_of(c + 1); ++k) {
+      Index& into = merge.into[static_cast<std::size_t>(k)];
+      if (into == merge.cells) into = merge.cells > before ? merge.cells - 1 : -1;
+    }
+    if (merge.cells == before) {
+      rest_source += source;
+      rest_target += target;
+    }
+  }
+  if (enough(rest_source, rest_target) || merge.cells == 0) ++merge.cells;
+  std::replace(merge.into.begin(), merge.into.end(), Index{-1}, merge.cells - 1);
+  return merge;
+}
+
+/// pi = M q as a regression in which both sides are observed frequencies.
+struct MixtureFit {
+  Eigen::VectorXd target;  // (D)    pi
+  double target_rows;      //        n_te, effective
+  Eigen::MatrixXd source;  // (D, k) M, a column for each class that has source rows
+  Eigen::VectorXd rows;    // (k)    n_c, effective
+  Eigen::VectorXd prior;   // (k)    p_tr
+};
+
+/// A q, with V(q) factored and the multipliers that price its misfit.
+struct Candidate {
+  Eigen::VectorXd q;  // (k) sums to 1
+  Eigen::LLT<Eigen::MatrixXd> covariance;
+  Eigen::VectorXd multiplier;  // (D) V^-1 (pi - M q)
+  double statistic;            // J(q) = (pi - M q)^T V(q)^-1 (pi - M q)
+};
+
+/// (diag(p) - p p^T) x, the covariance of one multinomial draw times a vector.
+Eigen::VectorXd multinomial_covariance(const Eigen::VectorXd& p, const Eigen::VectorXd& x) {
+  return p.array() * (x.array() - p.dot(x));
+}
+
+/// Minimises J(q) (Hansen's J, continuously updated: V moves with q) over sum q = 1.
+class MinimumChiSquared {
+ public:
+  explicit MinimumChiSquared(const MixtureFit& data) : data_(data), pooled_(data.source * data.prior) {
+    set_frequencies(data.source, data.target);
+  }
+
+  double minimise() {
+    Candidate best = candidate(data_.prior);
+    for (int round = 1;; ++round) {
+      descend(best);
+      if (round == kVarianceRounds) return best.statistic;
+      // Variances at frequencies that satisfy pi = M q, not at the observed ones: a cell that happens to be rare would
+      // be thought certain, and the test would reject too often (Pearson's chi-squared against Neyman's).
+      Eigen::MatrixXd source = fitted_source(best).cwiseMax(0.0);
+      for (Index c = 0; c < source.cols(); ++c) source.col(c) /= source.col(c).sum();
+      const Eigen::VectorXd target =
+          (data_.target - multinomial_covariance(target_, best.multiplier) / data_.target_rows).cwiseMax(0.0);
+      set_frequencies(source, target / target.sum());
+      best = candidate(best.q);
+    }
+  }
+
+ private:
+  /// Sets the frequencies that V is computed from. A fraction of a pooled row keeps a class of few rows, all in
+  /// one cell, from being thought to lie there for certain.
+  void set_frequencies(const Eigen::MatrixXd& source, const Eigen::VectorXd& target) {
+    source_.resize(source.rows(), source.cols());
+    for (Index c = 0; c < source.cols(); ++c)
+      source_.col(c) = (data_.rows[c] * source.col(c) + kPseudoRow * pooled_) / (data_.rows[c] + kPseudoRow);
+    target_ = (data_.target_rows * target + kPseudoRow * pooled_) / (data_.target_rows + kPseudoRow);
+  }
+
+  Candidate candidate(const Eigen::VectorXd& q) const {
+    // V(q) = [diag(pi) - pi pi^T] / n_te + sum_c q_c^2 [diag(M_c) - M_c M_c^T] / n_c. It maps the vector of ones to
+    // zero; a constant added to every entry makes it invertible and changes nothing for vectors that sum to 0, as
+    // pi - M q does.
+    const Index cells = target_.size();
+    const Index k = q.size();
+    const Eigen::VectorXd scale = q.array() / data_.rows.array().sqrt();
+    Eigen::MatrixXd factors(cells, k + 1);
+    factors.leftCols(k) = source_ * scale.asDiagonal();
+    factors.col(k) = target_ / std::sqrt(data_.target_rows);
+    const Eigen::VectorXd diagonal = source_ * scale.cwiseAbs2() + target_ / data_.target_rows;
+    Eigen::MatrixXd v = Eigen::MatrixXd::Constant(cells, cells, diagonal.mean() / static_cast<double>(cells));
+    v.diagonal() += diagonal;
+    v.selfadjointView<Eigen::Lower>().rankUpdate(factors, -1.0);
+
+    const Eigen::VectorXd misfit = data_.target - data_.source * q;
+    Candidate result{.q = q, .covariance = Eigen::LLT<Eigen::MatrixXd>(v), .multiplier = {}, .statistic = 0.0};
+    result.multiplier = result.covariance.solve(misfit);
+    result.statistic = misfit.dot(result.multiplier);
+    return result;
+  }
+
+  /// (D, k) the least change of M that, with one of pi, makes pi = M q. It is also what the
+  /// gradient of J needs: dJ/dq_c = -2 multiplier . fitted_c, with the change of V(q) included.
+  Eigen::MatrixXd fitted_source(const Candidate& at) const {
+    Eigen::MatrixXd fitted = data_.source;
+    for (Index c = 0; c < fitted.cols(); ++c)
+      fitted.col(c) += at.q[c] / data_.rows[c] * multinomial_covariance(source_.col(c), at.multiplier);
+    return fitted;
+  }
+
+  /// Gauss-Newton steps, halved until J falls.
+  void descend(Candidate& best) const {
+    for (int step = 0; step < kMostSteps; ++step) {
+      const Eigen::MatrixXd fitted = fitted_source(best);
+      const Eigen::MatrixXd whitened = best.covariance.matrixL().solve(fitted);
+      Eigen::MatrixXd information = Eigen::MatrixXd::Zero(fitted.cols(), fitted.cols());
+      information.selfadjointView<Eigen::Lower>().rankUpdate(whitened.transpose());
+      // That of a prior with standard deviation 1: nothing beside what the data know of an identified q_c, but it keeps
+      // directions the data know nothing of from running away. It shortens steps and does not move the minimum.
+      information.diagonal().array() += 1.0;
+      const Eigen::LLT<Eigen::MatrixXd> solver(information);
+      const Eigen::VectorXd free = solver.solve(fitted.transpose() * best.multiplier);
+      const Eigen::VectorXd ones = solver.solve(Eigen::VectorXd::Ones(free.size()));
+      const Eigen::VectorXd direction = free - ones * (free.sum() / ones.sum());  // keeps sum q = 1
+      if (direction.dot(information.selfadjointView<Eigen::Lower>() * direction) < 1e-4)
+        return;  // what J would fall by: nothing to a p-value
+      double length = 1.0;
+      Candidate next = candidate(best.q + direction);
+      while (!(next.statistic < best.statistic) && length > 1e-3) {
+        length *= 0.5;
+        next = candidate(best.q + length * direction);
+      }
+      if (!(next.statistic < best.statistic)) return;
+      best = std::move(next);
+    }
+  }
+
+  const MixtureFit& data_;
+  Eigen::VectorXd pooled_;  // (D) source frequencies over all classes
+  Eigen::MatrixXd source_;  // (D, k) and (D): the frequencies that V is computed from
+  Eigen::VectorXd target_;
+};
+
+void check(const SourceSample& source, const TargetSample& target) {
+  if (source.probs.cols() != target.probs.cols())
+    throw Error(ErrorKind::kInput,
+                fmt::format("the source has {} columns and the target {}; expected one column a class in both",
+                            source.probs.cols(), target.probs.cols()));
+  check_labels(source.labels, source.probs.rows(), source.probs.cols(), "source labels");
+  check_weights(source.weights, source.probs.rows(), "source weights");
+  check_weights(target.weights, target.probs.rows(), "target weights");
+}
+
+}  // namespace
+
+std::optional<HypothesisTest> label_shift_fit_test(const SourceSample& source, const TargetSample& target) {
+  check(source, target);
+  if (source.probs.rows() == 0 || target.probs.rows() == 0) return std::nullopt;
+  const Index m = source.probs.cols();
+  const ConfidenceCells fine(source.probs);
+  Eigen::MatrixXd source_weight = Eigen::MatrixXd::Zero(fine.size(), m);
+  Eigen::VectorXd target_weight = Eigen::VectorXd::Zero(fine.size());
+  Eigen::VectorXd squared_weight = Eigen::VectorXd::Zero(m);
+  for (Index i = 0; i < source.probs.rows(); ++i) {
+    const double w = weight_of(source.weights, i);
+    const int c = source.labels[static_cast<std::size_t>(i)];
+    source_weight(fine.cell_of(source.probs, i), c) += w;
+    squared_weight[c] += w * w;
+  }
+  for (Index j = 0; j < target.probs.rows(); ++j)
+    target_weight[fine.cell_of(target.probs, j)] += weight_of(target.weights, j);
+
+  const double source_rows = effective_rows(source.weights, source.probs.rows());
+  const double target_rows = effective_rows(target.weights, target.probs.rows());
+  const Merge merge = merge_small(fine, m, source_weight.rowwise().sum() * (source_rows / source_weight.sum()),
+                                  target_weight * (target_rows / target_weight.sum()));
+  std::vector<Index> seen;
+  for (Index c = 0; c < m; ++c)
+    if (squared_weight[c] > 0.0) seen.push_back(c);
+  const Index classes = static_cast<Index>(seen.size());
+  const Index degrees = (merge.cells - 1) - (classes - 1);  // free cells less free entries of q
+  if (degrees <= 0) return std::nullopt;
+
+  MixtureFit data{.target = Eigen::VectorXd::Zero(merge.cells),
+                  .target_rows = target_rows,
+                  .source = Eigen::MatrixXd::Zero(merge.cells, classes),
+                  .rows = Eigen::VectorXd(classes),
+                  .prior = Eigen::VectorXd(classes)};
+  for (Index k = 0; k < fine.size(); ++k) {
+    const Index into = merge.into[static_cast<std::size_t>(k)];
+    data.target[into] += target_weight[k] / target_weight.sum();
+    data.source.row(into) += source_weight(k, seen);
+  }
+  for (Index c = 0; c < classes; ++c) {
+    const double weight = data.source.col(c).sum();
+    data.prior[c] = weight / source_weight.sum();
+    data.rows[c] = weight * weight / squared_weight[seen[static_cast<std::size_t>(c)]];
+    data.source.col(c) /= weight;
+  }
+  const double statistic = MinimumChiSquared(data).minimise();
+  const auto degrees_of_freedom = static_cast<double>(degrees);
+  return HypothesisTest{.statistic = statistic,
+                        .p_value = chi_squared_survival(statistic, degrees_of_freedom),
+                        .degrees_of_freedom = degrees_of_freedom};
+}
+
+}  // namespace labelshift
