@@ -1,0 +1,112 @@
+#include "labelshift/core/bootstrap.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "labelshift/core/blas.hpp"
+#include "labelshift/core/error.hpp"
+#include "labelshift/core/rng.hpp"
+
+namespace labelshift {
+namespace {
+
+std::vector<double> draw(Index rows, std::span<const double> weights, Rng& rng) {
+  std::vector<double> drawn(static_cast<std::size_t>(rows), 0.0);
+  for (Index i = 0; i < rows; ++i) drawn[static_cast<std::size_t>(rng.below(rows))] += 1.0;
+  for (std::size_t i = 0; i < weights.size(); ++i) drawn[i] *= weights[i];
+  return drawn;
+}
+
+/// A draw can miss the only example of a class, or all rows that have weight; then another is drawn.
+template <typename Attempt>
+BootstrapReplicate draw_until_possible(const Attempt& attempt) {
+  for (int left = 50;; --left) {
+    try {
+      return attempt();
+    } catch (const Error&) {
+      if (left == 0) throw;
+    }
+  }
+}
+
+/// The quantile between order statistics, as R's type 7.
+double quantile(std::vector<double>& values, double probability) {
+  const double at = probability * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::ptrdiff_t>(std::floor(at));
+  std::nth_element(values.begin(), values.begin() + below, values.end());
+  const double low = values[static_cast<std::size_t>(below)];
+  if (below + 1 == static_cast<std::ptrdiff_t>(values.size())) return low;
+  const double high = *std::min_element(values.begin() + below + 1, values.end());
+  return low + (at - static_cast<double>(below)) * (high - low);
+}
+
+}  // namespace
+
+Intervals bootstrap_intervals(
+    const Eigen::VectorXd& target_prior, Index source_rows, std::span<const double> source_weights, Index target_rows,
+    std::span<const double> target_weights, const BootstrapOptions& options,
+    const std::function<BootstrapReplicate(std::span<const double>, std::span<const double>)>& estimate,
+    const std::function<void(int)>& done) {
+  const Index m = target_prior.size();
+  Eigen::MatrixXd priors(options.replicates, m);
+  Eigen::MatrixXd ratios(options.replicates, m);
+  std::atomic<int> next{0};
+  std::mutex mutex;  // guards finished and failure, and keeps `done` to one thread at a time
+  int finished = 0;
+  std::exception_ptr failure;
+  const auto run = [&] {
+    for (int i = next++; i < options.replicates; i = next++) {
+      try {
+        Rng rng(options.seed, static_cast<std::uint64_t>(i));
+        const BootstrapReplicate replicate = draw_until_possible([&] {
+          const std::vector<double> source = draw(source_rows, source_weights, rng);
+          const std::vector<double> target = draw(target_rows, target_weights, rng);
+          return estimate(source, target);
+        });
+        priors.row(i) = replicate.target_prior;
+        ratios.row(i) = replicate.ratio;
+        const std::lock_guard lock(mutex);
+        done(++finished);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        next = options.replicates;
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> pool;
+    for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
+      pool.emplace_back([&run, blas = blas_threads()] {
+        use_blas_threads(blas);  // a setting of each thread; without it the bits would depend on which thread ran what
+        run();
+      });
+    run();
+  }
+  if (failure) std::rethrow_exception(failure);
+
+  Intervals result{.level = options.level,
+                   .prior_low = Eigen::VectorXd::Zero(m),
+                   .prior_high = Eigen::VectorXd::Zero(m),
+                   .ratio_low = Eigen::VectorXd::Zero(m),
+                   .ratio_high = Eigen::VectorXd::Zero(m)};
+  const double miss = 1.0 - options.level;
+  for (Index c = 0; c < m; ++c) {
+    std::vector<double> q(priors.col(c).begin(), priors.col(c).end());
+    std::vector<double> r(ratios.col(c).begin(), ratios.col(c).end());
+    const double upper = target_prior[c] > 0.0 ? 0.5 * miss : miss;
+    result.prior_high[c] = quantile(q, 1.0 - upper);
+    result.ratio_high[c] = quantile(r, 1.0 - upper);
+    if (target_prior[c] <= 0.0) continue;
+    result.prior_low[c] = quantile(q, 0.5 * miss);
+    result.ratio_low[c] = quantile(r, 0.5 * miss);
+  }
+  return result;
+}
+
+}  // namespace labelshift

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "labelshift/core/intervals.hpp"
+
+namespace labelshift {
+
+struct BootstrapOptions {
+  int replicates = 1000;
+  std::uint64_t seed = 0;
+  double level = 0.95;
+};
+
+/// One estimate from reweighted rows.
+struct BootstrapReplicate {
+  Eigen::VectorXd target_prior;  // (m) q
+  Eigen::VectorXd ratio;         // (m) r
+};
+
+/// Percentile intervals from replicates that draw rows with replacement, each with its own random stream, on all cores;
+/// the bits depend on the seed alone. `estimate` gets the weights of the source rows and of the target rows (how often
+/// each was drawn, times its own weight) and must be safe to call from several threads. Where `target_prior` is 0 the
+/// interval is one-sided. A draw that `estimate` throws an Error for is drawn again, up to 50 times. `done` is told
+/// after each replicate, by one thread at a time.
+Intervals bootstrap_intervals(
+    const Eigen::VectorXd& target_prior, Index source_rows, std::span<const double> source_weights, Index target_rows,
+    std::span<const double> target_weights, const BootstrapOptions& options,
+    const std::function<BootstrapReplicate(std::span<const double>, std::span<const double>)>& estimate,
+    const std::function<void(int)>& done);
+
+}  // namespace labelshift

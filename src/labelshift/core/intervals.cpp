@@ -1,0 +1,315 @@
+#include "labelshift/core/intervals.hpp"
+
+#include <Eigen/QR>
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "labelshift/core/bbse.hpp"
+#include "labelshift/core/blas.hpp"
+#include "labelshift/core/distributions.hpp"
+#include "labelshift/core/likelihood.hpp"
+#include "labelshift/core/probabilities.hpp"
+#include "labelshift/core/shift_test.hpp"
+
+namespace labelshift {
+namespace {
+
+constexpr Index kBlock = 256;
+
+/// A share of less than a thousandth of a row is none: solvers that stay inside the simplex never reach 0.
+bool is_absent(double share, double rows) {
+  return share * rows < 1e-3;
+}
+
+double weight(std::span<const double> weights, Index i) {
+  return weights.empty() ? 1.0 : weights[static_cast<std::size_t>(i)];
+}
+
+/// The values that an estimate of q with standard error `error` does not contradict, if its variance is that of
+/// counting `rows` rows, q (1 - q) / rows, plus a part that does not depend on q: what overlapping classes and the
+/// source add. With no such part this is Wilson's interval, with nothing else Wald's.
+struct Wilson {
+  double low, high;
+
+  Wilson(double q, double error, double rows, double z) {
+    const double fixed = std::max(error * error - q * (1.0 - q) / rows, 0.0);
+    const double scale = 1.0 + z * z / rows;
+    const double middle = (q + 0.5 * z * z / rows) / scale;
+    const double half = std::sqrt(std::max(middle * middle - (q * q - z * z * fixed) / scale, 0.0));
+    low = std::max(middle - half, 0.0);
+    high = middle + half;
+  }
+};
+
+/// Sums of squares of what every source example adds to q and to r: (1 / sum w) sum_i w_i influence_i is the error.
+class SourceVariance {
+ public:
+  SourceVariance(const SourceNoise& noise, const Eigen::VectorXd& p, const Eigen::VectorXd& q)
+      : noise_(noise), p_(p), q_(q), prior_(Eigen::VectorXd::Zero(p.size())), ratio_(prior_) {}
+
+  /// `influence` (count, m) on q of rows [first, first + count).
+  void add(Index first, const Eigen::MatrixXd& influence) {
+    for (Index i = 0; i < influence.rows(); ++i) {
+      const double w = weight(noise_.sample.weights, first + i);
+      weight_ += w;
+      Eigen::ArrayXd of_ratio = influence.row(i).transpose().array() / p_.array();
+      if (noise_.prior_is_estimated) {
+        of_ratio += q_.array() / p_.array();  // r = q / p, and p moves by e_y - p
+        const Index y = noise_.sample.labels[static_cast<std::size_t>(first + i)];
+        of_ratio[y] -= q_[y] / (p_[y] * p_[y]);
+      }
+      prior_ += w * w * influence.row(i).transpose().cwiseAbs2();
+      ratio_.array() += w * w * of_ratio.square();
+    }
+  }
+  Eigen::VectorXd of_prior() const { return prior_ / (weight_ * weight_); }
+  Eigen::VectorXd of_ratio() const { return ratio_ / (weight_ * weight_); }
+
+ private:
+  const SourceNoise& noise_;
+  const Eigen::VectorXd& p_;
+  const Eigen::VectorXd& q_;
+  Eigen::VectorXd prior_, ratio_;  // (m)
+  double weight_ = 0.0;
+};
+
+/// How the mean score g_c of the target answers a change of the calibration's scales: [c, k] = d g_c / d scale_k, or
+/// one column for a scale that all classes share. With f proportional to exp(scale z + bias), a change of the exponent
+/// u_k changes s_c by s_c (1(c = k) - q_k s_k).
+Eigen::MatrixXd scale_response(const TargetSample& target, const Scores& scores, const Eigen::VectorXd& p,
+                               const Eigen::VectorXd& q, bool shared) {
+  const Index m = p.size();
+  Eigen::MatrixXd response = Eigen::MatrixXd::Zero(m, shared ? 1 : m);
+  double total = 0.0;
+  Eigen::ArrayXXd z(kBlock, m);
+  Eigen::ArrayXXd s(kBlock, m);
+  for (Index first = 0; first < target.probs.rows(); first += kBlock) {
+    const Index count = std::min(kBlock, target.probs.rows() - first);
+    z.resize(count, m);
+    s.resize(count, m);
+    log_scores(scores, first, z);
+    for (Index b = 0; b < count; ++b) {
+      const double w = weight(target.weights, first + b);
+      total += w;
+      for (Index c = 0; c < m; ++c) s(b, c) = target.probs(first + b, c) / p[c];
+      s.row(b) /= (s.row(b) * q.transpose().array()).sum();
+      z.row(b) *= w;  // every use of z below is an average
+    }
+    const Eigen::ArrayXXd sz = s * z;
+    if (shared) {
+      const Eigen::ArrayXd pull = sz.matrix() * q;  // (b) sum_k q_k s_k z_k
+      response.col(0) += (sz - s.colwise() * pull).colwise().sum().transpose().matrix();
+    } else {
+      response.diagonal() += sz.colwise().sum().transpose().matrix();
+      response -= s.matrix().transpose() * sz.matrix() * q.asDiagonal();
+    }
+  }
+  return response / total;
+}
+
+PriorUncertainty likelihood_uncertainty(const SourceSummary& summary, const TargetSample& target,
+                                        const Scores& target_scores, const RatioEstimate& estimate,
+                                        const std::optional<SourceNoise>& source, double rows) {
+  const Eigen::VectorXd& p = summary.label_prior;
+  const Eigen::VectorXd q = p.cwiseProduct(estimate.ratio);
+  const Index m = p.size();
+  const Likelihood likelihood(p, target);
+  const LikelihoodValue at = likelihood.at(q, Derivatives::kCurvature);
+  const Eigen::MatrixXd response = score_response(q, at.curvature, rows);
+
+  PriorUncertainty result{.prior = q, .centre = q};
+  for (Index c = 0; c < m; ++c)
+    if (is_absent(q[c], rows)) result.centre[c] = q[c] + response.row(c).dot(at.gradient);
+  // The scores of a mixture have their own curvature as covariance; weights that differ part the two.
+  const Eigen::MatrixXd covariance = target.weights.empty() ? at.curvature : likelihood.score_covariance(q);
+  Eigen::VectorXd variance =
+      (response * covariance).cwiseProduct(response).rowwise().sum() / static_cast<double>(target.probs.rows());
+
+  if (source) {
+    // Class k's column of f / p grows by exp(d bias_k - d p_k / p_k): d g = (diag(g) - H diag(q)) times that.
+    const Eigen::MatrixXd of_bias =
+        response * (Eigen::MatrixXd(at.gradient.asDiagonal()) - at.curvature * q.asDiagonal());
+    const bool calibrated = source->kind != CalibrationKind::kNone;
+    const bool shared = source->kind != CalibrationKind::kVector;
+    std::optional<CalibrationInfluence> influence;
+    Eigen::MatrixXd of_scale;
+    if (calibrated) {
+      influence.emplace(source->kind, source->calibration, source->scores, source->sample.labels,
+                        source->sample.weights);
+      of_scale = response * scale_response(target, target_scores, p, q, shared);
+    }
+    SourceVariance sums(*source, p, q);
+    const Index n = source->sample.probs.rows();
+    for (Index first = 0; first < n; first += kBlock) {
+      const Index count = std::min(kBlock, n - first);
+      Eigen::MatrixXd d_scale = Eigen::MatrixXd::Zero(count, m);
+      Eigen::MatrixXd d_bias = Eigen::MatrixXd::Zero(count, m);
+      if (calibrated) influence->rows(first, count, d_scale, d_bias);
+      if (source->prior_is_estimated) {
+        d_bias.array() += 1.0;  // -(e_y - p) / p
+        for (Index i = 0; i < count; ++i) {
+          const Index y = source->sample.labels[static_cast<std::size_t>(first + i)];
+          d_bias(i, y) -= 1.0 / p[y];
+        }
+      }
+      Eigen::MatrixXd of_prior = d_bias * of_bias.transpose();
+      if (calibrated) of_prior += d_scale.leftCols(of_scale.cols()) * of_scale.transpose();
+      sums.add(first, of_prior);
+    }
+    const Eigen::VectorXd target_share = variance;
+    variance += sums.of_prior();
+    if (source->prior_is_estimated)
+      result.ratio_error = (target_share.array() / p.array().square() + sums.of_ratio().array()).sqrt();
+  }
+  result.prior_error = variance.cwiseSqrt();
+  result.response = response;
+  return result;
+}
+
+/// q solves P q = b, P(:, c) being the predictions given class c and b those of the target. Calibration does not
+/// matter: what it changes in b it changes in P q as well.
+PriorUncertainty confusion_uncertainty(bool soft, const SourceSummary& summary, const TargetSample& target,
+                                       const RatioEstimate& estimate, const SourceNoise& source) {
+  const Eigen::VectorXd& p = summary.label_prior;
+  const Eigen::VectorXd q = p.cwiseProduct(estimate.ratio);
+  const Index m = p.size();
+  const Eigen::MatrixXd conditional =
+      (soft ? *summary.soft_confusion : *summary.confusion) * p.cwiseInverse().asDiagonal();
+  const Eigen::MatrixXd inverse = conditional.completeOrthogonalDecomposition().pseudoInverse();
+  const Eigen::VectorXd b = predicted_prior(target, soft);
+
+  PriorUncertainty result{.prior = q, .centre = q};
+  const Eigen::VectorXd unprojected = inverse * b;
+  for (Index c = 0; c < m; ++c)
+    if (q[c] == 0.0) result.centre[c] = std::min(unprojected[c], 0.0);
+
+  Eigen::MatrixXd covariance = Eigen::MatrixXd(b.asDiagonal()) - b * b.transpose();
+  if (soft) {
+    Moments moments;
+    moments.add(target.probs, target.weights);
+    covariance = moments.covariance();
+  }
+  const Eigen::VectorXd target_share = (inverse * covariance).cwiseProduct(inverse).rowwise().sum() /
+                                       effective_rows(target.weights, target.probs.rows());
+
+  Eigen::VectorXd mass = Eigen::VectorXd::Zero(m);
+  const Index n = source.sample.probs.rows();
+  for (Index i = 0; i < n; ++i)
+    mass[source.sample.labels[static_cast<std::size_t>(i)]] += weight(source.sample.weights, i);
+  const double total = mass.sum();
+  SourceVariance sums(source, p, q);
+  Eigen::MatrixXd moved(kBlock, m);
+  for (Index first = 0; first < n; first += kBlock) {
+    const Index count = std::min(kBlock, n - first);
+    moved = Eigen::MatrixXd::Zero(count, m);
+    for (Index i = 0; i < count; ++i) {
+      const Index y = source.sample.labels[static_cast<std::size_t>(first + i)];
+      if (soft)
+        for (Index j = 0; j < m; ++j) moved(i, j) = source.sample.probs(first + i, j);
+      else
+        moved(i, arg_max(source.sample.probs, first + i)) = 1.0;
+      moved.row(i) = (conditional.col(y).transpose() - moved.row(i)) * (q[y] * total / mass[y]);
+    }
+    sums.add(first, moved * inverse.transpose());
+  }
+  result.prior_error = (target_share + sums.of_prior()).cwiseSqrt();
+  if (source.prior_is_estimated)
+    result.ratio_error = (target_share.array() / p.array().square() + sums.of_ratio().array()).sqrt();
+  return result;
+}
+
+}  // namespace
+
+Eigen::MatrixXd score_response(const Eigen::VectorXd& target_prior, const Eigen::MatrixXd& curvature, double rows) {
+  const Eigen::VectorXd& q = target_prior;
+  const Eigen::MatrixXd& h = curvature;
+  const Index m = q.size();
+  std::vector<Index> face, absent;
+  for (Index c = 0; c < m; ++c) (is_absent(q[c], rows) ? absent : face).push_back(c);
+  const Index k = static_cast<Index>(face.size());
+
+  // On the face: maximise g . d - ½ d^T H d subject to sum d = 0, so d = A g with A = H^-1 - H^-1 1 1^T H^-1 / 1^T
+  // H^-1 1.
+  Eigen::MatrixXd on_face = h(face, face);
+  on_face.diagonal().array() += 1e-12 * on_face.diagonal().maxCoeff();
+  Eigen::MatrixXd inverse = Eigen::MatrixXd::Identity(k, k);
+  if (!solve_positive_definite(on_face, inverse)) {
+    on_face = h(face, face);
+    inverse = on_face.completeOrthogonalDecomposition().pseudoInverse();
+  }
+  const Eigen::VectorXd sums = inverse.rowwise().sum();
+  const Eigen::VectorXd share = sums / sums.sum();  // how the face makes room for a new class
+  const Eigen::MatrixXd a = inverse - share * sums.transpose();
+
+  Eigen::MatrixXd response = Eigen::MatrixXd::Zero(m, m);
+  response(face, face) = a;
+  for (const Index c : absent) {
+    // Give class c one unit and let the face answer as it likes best: the direction along which c alone is measured.
+    const Eigen::VectorXd beside = h(face, std::vector<Index>{c});
+    Eigen::VectorXd direction = Eigen::VectorXd::Zero(m);
+    direction(face) = -(a * beside + share);
+    direction[c] = 1.0;
+    response.row(c) = direction / std::max(direction.dot(h * direction), 1e-300);
+  }
+  return response;
+}
+
+Intervals intervals_from(const PriorUncertainty& uncertainty, const Eigen::VectorXd& label_prior, double rows,
+                         double level) {
+  const Index m = label_prior.size();
+  const double miss = 1.0 - level;
+  const double z = -normal_quantile(0.5 * miss);
+  Intervals result{.level = level,
+                   .prior_low = Eigen::VectorXd::Zero(m),
+                   .prior_high = Eigen::VectorXd::Zero(m),
+                   .ratio_low = Eigen::VectorXd::Zero(m),
+                   .ratio_high = Eigen::VectorXd::Zero(m)};
+  for (Index c = 0; c < m; ++c) {
+    const double q = uncertainty.prior[c];
+    const double error = uncertainty.prior_error[c];
+    if (is_absent(q, rows)) {
+      const double centre = uncertainty.centre[c];
+      const double tail = miss * normal_cdf(centre / std::max(error, 1e-300));
+      // Far below 0 the cut-off normal is exponential, and its tail too small for the formula.
+      const double high = tail > 0.0 ? centre - error * normal_quantile(tail) : error * error * std::log(miss) / centre;
+      result.prior_high[c] = std::clamp(high, q, 1.0);
+      result.ratio_high[c] = result.prior_high[c] / label_prior[c];
+      continue;
+    }
+    const Wilson of_prior(q, error, rows, z);
+    result.prior_low[c] = of_prior.low;
+    result.prior_high[c] = std::min(of_prior.high, 1.0);
+    const bool prior_is_known = uncertainty.ratio_error.size() == 0;
+    const Wilson of_ratio(q, prior_is_known ? error : uncertainty.ratio_error[c] * label_prior[c], rows, z);
+    result.ratio_low[c] = of_ratio.low / label_prior[c];
+    result.ratio_high[c] = (prior_is_known ? result.prior_high[c] : of_ratio.high) / label_prior[c];
+  }
+  if (uncertainty.response.size() == 0) return result;
+  for (Index a = 0; a < m; ++a) {
+    if (!is_absent(uncertainty.prior[a], rows)) continue;
+    for (Index c = 0; c < m; ++c) {
+      if (is_absent(uncertainty.prior[c], rows)) continue;
+      const double rate = uncertainty.response(a, c) / uncertainty.response(a, a);  // d q_c / d q_a
+      const double moved = std::clamp(uncertainty.prior[c] + rate * result.prior_high[a], 0.0, 1.0);
+      result.prior_low[c] = std::min(result.prior_low[c], moved);
+      result.prior_high[c] = std::max(result.prior_high[c], moved);
+      result.ratio_low[c] = std::min(result.ratio_low[c], moved / label_prior[c]);
+      result.ratio_high[c] = std::max(result.ratio_high[c], moved / label_prior[c]);
+    }
+  }
+  return result;
+}
+
+Intervals asymptotic_intervals(EstimatorFamily family, const SourceSummary& summary, const TargetSample& target,
+                               const Scores& target_scores, const RatioEstimate& estimate,
+                               const std::optional<SourceNoise>& source, double level) {
+  const double rows = effective_rows(target.weights, target.probs.rows());
+  const PriorUncertainty uncertainty =
+      family == EstimatorFamily::kLikelihood
+          ? likelihood_uncertainty(summary, target, target_scores, estimate, source, rows)
+          : confusion_uncertainty(family == EstimatorFamily::kSoftConfusion, summary, target, estimate, *source);
+  return intervals_from(uncertainty, summary.label_prior, rows, level);
+}
+
+}  // namespace labelshift

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "labelshift/core/calibration.hpp"
+#include "labelshift/core/error_bound.hpp"
+#include "labelshift/core/hypothesis_test.hpp"
+#include "labelshift/core/intervals.hpp"
+#include "labelshift/core/ratio_estimator.hpp"
+#include "labelshift/core/settings.hpp"
+
+namespace labelshift {
+
+/// Labelled examples of the source, as the classifier saw them.
+struct SourceExamples {
+  Scores scores;                    // (n, m)
+  std::span<const int> labels;      // (n)
+  std::span<const double> weights;  // (n) or empty
+};
+
+/// What is known: source examples, or the source prior, or both (then the prior is the known one), and the target. The
+/// examples must not be those the classifier was trained on.
+struct LabelShiftProblem {
+  std::optional<SourceExamples> source;
+  std::optional<Eigen::VectorXd> source_prior;  // (m)
+  Scores target;                                // (n, m)
+  std::span<const double> target_weights;       // (n) or empty
+  std::span<const std::string> class_names;     // (m) or empty; for messages
+};
+
+struct LabelShiftOptions {
+  std::string estimator = "mlls-sqp";
+  Settings settings;  // of the estimator
+  std::string calibration = "none";
+  double level = 0.95;       // of the intervals
+  int bootstrap = 0;         // replicates; 0 means asymptotic intervals
+  std::uint64_t seed = 0;    // of the bootstrap
+  double smoothing = 0.0;    // added to each class count of the source
+  bool bound_terms = false;  // compute the plug-in terms of Thm. 5.1
+};
+
+struct LabelShiftResult {
+  Eigen::VectorXd source_prior;  // (m) p_tr
+  Eigen::VectorXd target_prior;  // (m) q = p_tr r, sums to 1
+  RatioEstimate estimate;
+  Intervals intervals;
+  std::optional<CalibrationFit> calibration_fit;  // where there were source examples to fit or judge it on
+  HypothesisTest shift_test;                      // of "no label shift"
+  std::optional<HypothesisTest> fit_test;         // of the label-shift assumption; needs source examples
+  std::optional<ErrorBoundTerms> bound_terms;
+};
+
+/// Told what is being done and how much of it is done, from 0 to 1; for programs that show progress.
+using ProgressObserver = std::function<void(std::string_view stage, double done)>;
+
+/// Everything about a label shift in one call: calibrates, estimates, and says how sure the answer is. Throws
+/// Error{kInput} or Error{kUsage} for what it cannot work with.
+LabelShiftResult analyse_label_shift(const LabelShiftProblem& problem, const LabelShiftOptions& options,
+                                     const ProgressObserver& progress = {});
+
+/// Rows [first, first + out.rows()) of p_te(y | x), which is proportional to f_y(x) r_y; `probs` are calibrated.
+/// A row that the target's prior rules out altogether (f . r = 0) is left as it is.
+void adapt_rows(const MatrixView& probs, const Eigen::VectorXd& ratio, Index first,
+                Eigen::Ref<RowMajorMatrix<double>> out);
+
+}  // namespace labelshift

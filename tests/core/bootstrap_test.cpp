@@ -1,0 +1,102 @@
+#include "labelshift/core/bootstrap.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <stdexcept>
+
+#include "labelshift/core/blas.hpp"
+#include "labelshift/core/label_shift.hpp"
+#include "tests/core/gaussian_problem.hpp"
+
+namespace labelshift {
+namespace {
+
+TEST(Bootstrap, AgreesWithTheAsymptoticIntervalsInsideTheSimplex) {
+  const GaussianProblem problem{.source_prior = Eigen::Vector3d(0.4, 0.3, 0.3), .sharpness = 1.5};
+  Rng rng(8);
+  const GaussianSample source = problem.sample(600, problem.source_prior, rng);
+  const GaussianSample target = problem.sample(600, Eigen::Vector3d(0.2, 0.5, 0.3), rng);
+  LabelShiftProblem known{.target = {target.probs}};
+  known.source = SourceExamples{{source.probs}, source.labels, {}};
+  LabelShiftOptions options;
+  options.calibration = "bcts";
+  const Intervals asymptotic = analyse_label_shift(known, options).intervals;
+  options.bootstrap = 400;
+  const Intervals bootstrap = analyse_label_shift(known, options).intervals;
+  for (Index c = 0; c < 3; ++c) {
+    // The width of a percentile interval from 400 replicates has a standard error of about 5 %; three of them, and as
+    // much again for the difference of the two theories at 600 rows.
+    const double ratio =
+        (bootstrap.prior_high[c] - bootstrap.prior_low[c]) / (asymptotic.prior_high[c] - asymptotic.prior_low[c]);
+    EXPECT_NEAR(ratio, 1.0, 0.3) << "class " << c;
+    const double of_ratio =
+        (bootstrap.ratio_high[c] - bootstrap.ratio_low[c]) / (asymptotic.ratio_high[c] - asymptotic.ratio_low[c]);
+    EXPECT_NEAR(of_ratio, 1.0, 0.3) << "class " << c;
+  }
+}
+
+TEST(Bootstrap, GivesTheSameBitsForTheSameSeedOnAllCores) {
+  const auto run = [](std::uint64_t seed) {
+    return bootstrap_intervals(
+        Eigen::Vector2d(0.5, 0.5), 0, {}, 50, {}, {.replicates = 64, .seed = seed, .level = 0.9},
+        [](std::span<const double>, std::span<const double> target) {
+          const double first = target[0] / std::accumulate(target.begin(), target.end(), 0.0);
+          return BootstrapReplicate{Eigen::Vector2d(first, 1.0 - first), Eigen::Vector2d(first, first)};
+        },
+        [](int) {});
+  };
+  EXPECT_EQ(run(1).prior_high, run(1).prior_high);
+  EXPECT_NE(run(1).prior_high, run(2).prior_high);
+}
+
+TEST(Bootstrap, GivesTheSameBitsWhereBlasIsAtWork) {
+  use_one_blas_thread();
+  Rng rng(9);
+  const GaussianProblem problem{.source_prior = Eigen::VectorXd::Constant(100, 0.01), .separation = 4.0};
+  const GaussianSample target = problem.sample(300, problem.source_prior, rng);
+  LabelShiftProblem known{.target = {target.probs}};
+  known.source_prior = problem.source_prior;
+  LabelShiftOptions options;
+  options.bootstrap = 8;
+  const Intervals once = analyse_label_shift(known, options).intervals;
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(analyse_label_shift(known, options).intervals.prior_high, once.prior_high);
+}
+
+TEST(Bootstrap, DrawsAgainWhatCannotBeEstimated) {
+  // One of three rows has weight: 8 of 27 draws have none of it.
+  const std::vector<double> weights{0.0, 0.0, 1.0};
+  Eigen::MatrixXd f(3, 2);
+  f << 0.5, 0.5, 0.5, 0.5, 0.25, 0.75;
+  LabelShiftProblem known{.target = {f}, .target_weights = weights};
+  known.source_prior = Eigen::Vector2d(0.5, 0.5);
+  LabelShiftOptions options;
+  options.bootstrap = 50;
+  EXPECT_EQ(analyse_label_shift(known, options).intervals.prior_high[1], 1.0);
+}
+
+TEST(Bootstrap, DrawsAsManyRowsAsThereAreAndKeepsTheirWeights) {
+  const std::vector<double> weights{1.0, 2.0, 4.0};
+  int calls = 0;
+  bootstrap_intervals(
+      Eigen::Vector2d(0.5, 0.5), 0, {}, 3, weights, {.replicates = 20, .seed = 3, .level = 0.9},
+      [&](std::span<const double>, std::span<const double> target) {
+        EXPECT_DOUBLE_EQ(target[0] / 1.0 + target[1] / 2.0 + target[2] / 4.0, 3.0);
+        return BootstrapReplicate{Eigen::Vector2d(0.5, 0.5), Eigen::Vector2d(1, 1)};
+      },
+      [&](int done) { EXPECT_EQ(done, ++calls); });
+  EXPECT_EQ(calls, 20);
+}
+
+TEST(Bootstrap, PassesOnTheErrorOfAReplicate) {
+  EXPECT_THROW(bootstrap_intervals(
+                   Eigen::Vector2d(0.5, 0.5), 0, {}, 3, {}, {.replicates = 20},
+                   [](std::span<const double>, std::span<const double>) -> BootstrapReplicate {
+                     throw std::runtime_error("no");
+                   },
+                   [](int) {}),
+               std::runtime_error);
+}
+
+}  // namespace
+}  // namespace labelshift

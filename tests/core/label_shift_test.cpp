@@ -1,0 +1,171 @@
+#include "labelshift/core/label_shift.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "labelshift/core/error.hpp"
+#include "tests/core/gaussian_problem.hpp"
+
+namespace labelshift {
+namespace {
+
+using testing::HasSubstr;
+
+class LabelShiftTest : public testing::Test {
+ protected:
+  LabelShiftTest() {
+    Rng rng(2);
+    source_ = problem_.sample(2000, problem_.source_prior, rng);
+    target_ = problem_.sample(3000, truth_, rng);
+    known_.target = {target_.probs};
+    known_.source = SourceExamples{{source_.probs}, source_.labels, {}};
+  }
+
+  void expect_error(const LabelShiftProblem& problem, const LabelShiftOptions& options, ErrorKind kind,
+                    const std::string& text) {
+    try {
+      analyse_label_shift(problem, options);
+      FAIL() << "no error; expected: " << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), kind);
+      EXPECT_THAT(error.what(), HasSubstr(text));
+    }
+  }
+
+  GaussianProblem problem_{.source_prior = Eigen::Vector3d(0.5, 0.3, 0.2), .sharpness = 2.5};
+  Eigen::Vector3d truth_{0.2, 0.2, 0.6};
+  GaussianSample source_, target_;
+  LabelShiftProblem known_{.target = {Eigen::MatrixXd()}};
+};
+
+TEST_F(LabelShiftTest, FindsTheMixAndSaysThatItMovedAndThatTheAssumptionHolds) {
+  LabelShiftOptions options;
+  options.calibration = "bcts";
+  const LabelShiftResult result = analyse_label_shift(known_, options);
+  // Standard errors are near 0.012 (3000 target rows, overlapping classes); four of them.
+  EXPECT_LE((result.target_prior - truth_).cwiseAbs().maxCoeff(), 0.05);
+  EXPECT_NEAR(result.target_prior.sum(), 1.0, 1e-12);
+  EXPECT_LE(*result.estimate.gap, 1e-9);
+  EXPECT_LT(result.calibration_fit->nll_after, result.calibration_fit->nll_before);
+  EXPECT_LT(result.shift_test.p_value, 1e-10);
+  ASSERT_TRUE(result.fit_test);
+  EXPECT_GT(result.fit_test->p_value, 1e-3);
+}
+
+TEST_F(LabelShiftTest, CalibrationBringsAnOverconfidentPredictorCloser) {
+  LabelShiftOptions options;
+  const double raw = (analyse_label_shift(known_, options).target_prior - truth_).norm();
+  options.calibration = "bcts";
+  EXPECT_LT((analyse_label_shift(known_, options).target_prior - truth_).norm(), 0.7 * raw);
+}
+
+TEST_F(LabelShiftTest, LogitsGiveTheAnswerOfTheirProbabilities) {
+  const Eigen::MatrixXd source_logits = source_.probs.array().log() + 3.0;
+  const Eigen::MatrixXd target_logits = target_.probs.array().log() - 1.0;
+  for (const char* calibration : {"none", "bcts"}) {
+    LabelShiftOptions options;
+    options.calibration = calibration;
+    const LabelShiftResult of_probs = analyse_label_shift(known_, options);
+    LabelShiftProblem logits{.target = {target_logits, true}};
+    logits.source = SourceExamples{{source_logits, true}, source_.labels, {}};
+    const LabelShiftResult of_logits = analyse_label_shift(logits, options);
+    EXPECT_TRUE(of_logits.target_prior.isApprox(of_probs.target_prior, 1e-7)) << calibration;
+    EXPECT_TRUE(of_logits.intervals.prior_high.isApprox(of_probs.intervals.prior_high, 1e-6)) << calibration;
+    EXPECT_NEAR(of_logits.shift_test.statistic, of_probs.shift_test.statistic, 1e-5 * of_probs.shift_test.statistic);
+  }
+}
+
+TEST_F(LabelShiftTest, TheTestsLookAtRawPredictionsWhateverTheCalibration) {
+  LabelShiftOptions options;
+  const LabelShiftResult raw = analyse_label_shift(known_, options);
+  options.calibration = "vs";
+  const LabelShiftResult calibrated = analyse_label_shift(known_, options);
+  EXPECT_EQ(raw.shift_test.p_value, calibrated.shift_test.p_value);
+  EXPECT_EQ(raw.fit_test->p_value, calibrated.fit_test->p_value);
+}
+
+TEST_F(LabelShiftTest, WithThePriorAloneThereIsNoFitTestAndNoCalibration) {
+  known_.source.reset();
+  known_.source_prior = problem_.source_prior;
+  const LabelShiftResult result = analyse_label_shift(known_, {});
+  EXPECT_FALSE(result.fit_test);
+  EXPECT_FALSE(result.calibration_fit);
+  LabelShiftOptions options;
+  options.calibration = "ts";
+  expect_error(known_, options, ErrorKind::kUsage, "calibration \"ts\" is fitted on source examples");
+  options = {};
+  options.estimator = "bbse";
+  expect_error(known_, options, ErrorKind::kUsage, "\"bbse\" needs source probabilities and labels");
+  known_.source_prior.reset();
+  expect_error(known_, {}, ErrorKind::kUsage, "nothing is known of the source");
+}
+
+TEST_F(LabelShiftTest, NamesTheClassesThatTheSourceLacksUnlessSmoothed) {
+  const std::vector<std::string> names{"cat", "dog", "eel"};
+  for (int& label : source_.labels) label = label == 2 ? 1 : label;
+  known_.source->labels = source_.labels;
+  known_.class_names = names;
+  expect_error(known_, {}, ErrorKind::kInput, "no source example of class eel");
+  LabelShiftOptions options;
+  options.smoothing = 1.0;
+  EXPECT_NEAR(analyse_label_shift(known_, options).source_prior[2], 1.0 / 2003.0, 1e-12);
+}
+
+TEST_F(LabelShiftTest, RefusesWhatDoesNotFitTogether) {
+  LabelShiftOptions options;
+  options.level = 1.0;
+  expect_error(known_, options, ErrorKind::kUsage, "level is 1");
+  options = {};
+  options.bootstrap = 1;
+  expect_error(known_, options, ErrorKind::kUsage, "ask for 200 or more");
+  options = {};
+  options.smoothing = -1.0;
+  expect_error(known_, options, ErrorKind::kUsage, "smoothing is -1");
+  known_.source_prior = Eigen::Vector2d(0.5, 0.5);
+  expect_error(known_, {}, ErrorKind::kInput, "the source prior has 2 classes, the target 3 columns");
+  known_.source_prior.reset();
+  const Eigen::MatrixXd two = Eigen::MatrixXd::Constant(2000, 2, 0.5);
+  known_.source->scores = {two};
+  expect_error(known_, {}, ErrorKind::kInput, "the target has 3 columns, the source 2");
+}
+
+TEST_F(LabelShiftTest, TellsTheObserverWhatItDoes) {
+  std::vector<std::string> stages;
+  double last = 0.0;
+  LabelShiftOptions options;
+  options.calibration = "ts";
+  options.bootstrap = 5;
+  analyse_label_shift(known_, options, [&](std::string_view stage, double done) {
+    if (stages.empty() || stages.back() != stage) stages.emplace_back(stage);
+    last = done;
+  });
+  EXPECT_THAT(stages, testing::ElementsAre("checking the input", "testing", "calibrating", "estimating", "bootstrap"));
+  EXPECT_EQ(last, 1.0);
+}
+
+TEST(AdaptRows, AreProportionalToFTimesR) {
+  Eigen::MatrixXd f(2, 2);
+  f << 0.8, 0.2, 1.0, 0.0;
+  RowMajorMatrix<double> out(2, 2);
+  adapt_rows(f, Eigen::Vector2d(0.5, 2.0), 0, out);
+  EXPECT_DOUBLE_EQ(out(0, 0), 0.5);  // 0.8 * 0.5 : 0.2 * 2
+  EXPECT_DOUBLE_EQ(out(1, 0), 1.0);
+  adapt_rows(f, Eigen::Vector2d(0.0, 2.0), 0, out);
+  EXPECT_DOUBLE_EQ(out(0, 1), 1.0);
+  EXPECT_DOUBLE_EQ(out(1, 0), 1.0);  // ruled out by the prior: left as it is
+}
+
+TEST(ErrorBoundTerms, AreThoseOfAHandMadePredictor) {
+  // Half the rows say (1, 0), half (0, 1): E[f f^T] = I / 2.
+  Eigen::MatrixXd f(4, 2);
+  f << 1, 0, 0, 1, 1, 0, 0, 1;
+  const ErrorBoundTerms terms = error_bound_terms(Eigen::Vector2d(0.8, 0.2), f, 100.0, 0.05);
+  EXPECT_NEAR(terms.mu, 0.5, 1e-12);
+  EXPECT_NEAR(terms.p_min, 0.2, 1e-12);
+  EXPECT_NEAR(terms.scale, 20.0, 1e-9);
+  EXPECT_NEAR(terms.strict_scale, 100.0, 1e-9);
+  EXPECT_NEAR(terms.sampling_term, 4.0 * std::sqrt(std::log(80.0) / 100.0), 1e-12);
+}
+
+}  // namespace
+}  // namespace labelshift
