@@ -1,0 +1,49 @@
+#pragma once
+
+#include <Eigen/Core>
+#include <istream>
+#include <string>
+#include <vector>
+
+#include "labelshift/core/matrix_view.hpp"
+#include "labelshift/data/input_file.hpp"
+#include "labelshift/data/text_lines.hpp"
+
+namespace labelshift {
+
+/// Rows of numbers from a text, one after another: as soon as a line is there its row is, so that a pipe can be
+/// watched. Cells are separated as find_delimiter says. The first line is a header if it holds a cell that is not a
+/// number and none that is a number with a fraction, or if it counts 0, 1, 2, ... to at least 2, as pandas does.
+class RowReader {
+ public:
+  /// `columns` is how many cells a line must have, 0 to go by the first line. `name` is what messages call the text.
+  explicit RowReader(std::istream& in, Index columns = 0, std::string name = "standard input");
+
+  /// Reads the next row into `row`, resizing it; false at the end. Throws Error{kInput} naming line and column if a
+  /// cell is not a number or a line is too short or too long. NaN and infinities are numbers here.
+  bool next(std::vector<double>& row);
+  /// The header's names once the first row was asked for; empty if there is no header.
+  const std::vector<std::string>& column_names() const { return column_names_; }
+  /// The line the last row came from.
+  Index line() const { return lines_.number(); }
+
+ private:
+  bool read_header(std::string_view line);
+  [[noreturn]] void throw_wrong_columns(Index found) const;
+  Lines lines_;
+  Index columns_;
+  bool columns_given_;
+  char delimiter_ = '\0';
+  std::vector<std::string> column_names_;
+};
+
+/// A matrix read from text.
+struct CsvMatrix {
+  Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> values;
+  std::vector<std::string> column_names;  // empty if there is no header
+};
+
+/// Reads .csv, .tsv, .txt, also gzipped. Throws Error{kInput} as RowReader does, and if there is no row.
+CsvMatrix read_csv(InputFile file);
+
+}  // namespace labelshift

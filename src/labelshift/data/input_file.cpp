@@ -1,0 +1,69 @@
+#include "labelshift/data/input_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "labelshift/core/error.hpp"
+
+namespace labelshift {
+namespace {
+
+std::string advice(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return "check the path";
+    case EACCES:
+      return "ask its owner for permission to read it";
+    default:
+      return "copy it to a place that can be read";
+  }
+}
+
+}  // namespace
+
+std::string errno_text(int error) {
+  std::string text = std::generic_category().message(error);
+  if (!text.empty()) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+InputFile::InputFile(const std::string& path) : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  struct stat status {};
+  if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) {
+    const int error = errno;
+    if (descriptor_ >= 0) ::close(descriptor_);
+    throw Error(ErrorKind::kInput, fmt::format("cannot read {}: {}; {}", path, errno_text(error), advice(error)));
+  }
+  if (S_ISDIR(status.st_mode)) {
+    ::close(descriptor_);
+    throw Error(ErrorKind::kInput, fmt::format("cannot read {}: it is a directory; name a file in it", path));
+  }
+  size_ = status.st_size;
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(other.release()), size_(other.size_) {}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+int InputFile::release() {
+  return std::exchange(descriptor_, -1);
+}
+
+bool InputFile::starts_with(std::string_view magic) const {
+  std::string found(magic.size(), '\0');
+  const ssize_t got = ::pread(descriptor_, found.data(), found.size(), 0);
+  return got == static_cast<ssize_t>(magic.size()) && found == magic;
+}
+
+}  // namespace labelshift

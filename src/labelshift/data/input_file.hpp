@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace labelshift {
+
+/// A file opened for reading, closed on destruction. Pipes and devices are files too, but have no size and cannot be
+/// looked into before they are read.
+class InputFile {
+ public:
+  /// Throws Error{kInput} saying why `path` cannot be read.
+  explicit InputFile(const std::string& path);
+  InputFile(InputFile&& other) noexcept;
+  ~InputFile();
+
+  const std::string& path() const { return path_; }
+  int descriptor() const { return descriptor_; }
+  /// Gives the descriptor away; whoever takes it closes it.
+  int release();
+  std::int64_t size() const { return size_; }
+  /// Whether the first bytes are `magic`; false for a pipe.
+  bool starts_with(std::string_view magic) const;
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+  std::int64_t size_ = 0;
+};
+
+/// "permission denied": what the C library says of an errno, to be the middle of a sentence.
+std::string errno_text(int error);
+
+}  // namespace labelshift

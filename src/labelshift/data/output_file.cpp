@@ -1,0 +1,79 @@
+#include "labelshift/data/output_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "labelshift/core/error.hpp"
+#include "labelshift/data/input_file.hpp"
+
+namespace labelshift {
+namespace {
+
+/// /dev/stdout may lead to a regular file, but one that others are writing to as well: it must not be replaced.
+bool names_a_descriptor(const std::string& path) {
+  return path.starts_with("/dev/std") || path.starts_with("/dev/fd/") || path.starts_with("/proc/");
+}
+
+}  // namespace
+
+OutputFile::OutputFile(const std::string& path) : path_(path), target_(path) {
+  if (path.empty()) fail(ENOENT);
+  struct stat status {};
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) fail(EISDIR);
+  if (names_a_descriptor(path) || (exists && !S_ISREG(status.st_mode))) {
+    descriptor_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (descriptor_ < 0) fail(errno);
+    return;
+  }
+  if (exists) {
+    target_ = std::filesystem::canonical(path).string();
+    if (::faccessat(AT_FDCWD, target_.c_str(), W_OK, AT_EACCESS) != 0) fail(errno);
+  }
+  for (int attempt = 0; descriptor_ < 0; ++attempt) {
+    temporary_ = fmt::format("{}.{}-{}.tmp", target_, ::getpid(), attempt);
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno != EEXIST) {
+      temporary_.clear();
+      fail(errno);
+    }
+  }
+  if (exists) ::fchmod(descriptor_, status.st_mode & 07777);  // what was private stays private
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void OutputFile::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno != EINTR) fail(errno);
+    if (written > 0) bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void OutputFile::commit() {
+  if (!temporary_.empty() && ::fsync(descriptor_) != 0) fail(errno);
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail(errno);
+  if (temporary_.empty()) return;
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail(errno);
+  temporary_.clear();
+}
+
+void OutputFile::fail(int error) const {
+  std::string why = errno_text(error) + "; choose another place";
+  if (error == ENOENT) why = "no such directory; create it or choose another place";
+  if (error == EISDIR) why = "it is a directory; name a file in it";
+  if (error == ENOSPC || error == EDQUOT) why = errno_text(error) + "; free some or choose another place";
+  throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: {}", path_, why));
+}
+
+}  // namespace labelshift

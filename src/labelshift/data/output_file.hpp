@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace labelshift {
+
+/// A file that appears whole or not at all: it is written under another name in the same directory and takes its own
+/// name, over a file of that name, in commit(). Without commit() nothing is left behind. A pipe or device such as
+/// /dev/stdout is written directly.
+class OutputFile {
+ public:
+  /// Throws Error{kSystem} saying why `path` cannot be written.
+  explicit OutputFile(const std::string& path);
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  ~OutputFile();
+
+  void write(std::string_view bytes);
+  /// Makes sure the bytes are on the disk, then gives the file its name. Call it once, last.
+  void commit();
+
+ private:
+  [[noreturn]] void fail(int error) const;
+  std::string path_;       // as the user wrote it, for messages
+  std::string target_;     // the same with symbolic links followed
+  std::string temporary_;  // empty if the target is written directly
+  int descriptor_ = -1;
+};
+
+}  // namespace labelshift

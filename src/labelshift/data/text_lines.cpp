@@ -1,0 +1,176 @@
+#include "labelshift/data/text_lines.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "labelshift/core/error.hpp"
+
+namespace labelshift {
+namespace {
+
+/// zlib's reader, which hands text through unchanged if it is not compressed.
+class GzipBuffer : public std::streambuf {
+ public:
+  explicit GzipBuffer(InputFile file) : path_(file.path()), file_(gzdopen(file.descriptor(), "rb")) {
+    if (!file_) throw Error(ErrorKind::kSystem, fmt::format("cannot read {}: out of memory", path_));
+    file.release();
+    gzbuffer(file_, kChunk);
+  }
+  GzipBuffer(const GzipBuffer&) = delete;
+  ~GzipBuffer() override { gzclose_r(file_); }
+
+ protected:
+  int_type underflow() override {
+    const int got = gzread(file_, chunk_.data(), kChunk);
+    int code = Z_OK;
+    gzerror(file_, &code);
+    if (code == Z_ERRNO)
+      throw Error(ErrorKind::kInput,
+                  fmt::format("cannot read {}: {}; copy it to a place that can be read", path_, errno_text(errno)));
+    // A cut-off stream still gives its last bytes, with the error noted for the call after.
+    if (got < 0 || (got == 0 && code == Z_BUF_ERROR))
+      throw Error(ErrorKind::kInput, fmt::format("{}: the gzip data is {}; copy or compress it again", path_,
+                                                 code == Z_BUF_ERROR ? "cut off before its end" : "damaged"));
+    if (got == 0) return traits_type::eof();
+    setg(chunk_.data(), chunk_.data(), chunk_.data() + got);
+    return traits_type::to_int_type(chunk_[0]);
+  }
+
+ private:
+  static constexpr unsigned kChunk = 1 << 17;
+  std::string path_;
+  gzFile file_;
+  std::vector<char> chunk_ = std::vector<char>(kChunk);
+};
+
+bool is_blank(char c) {
+  return c == ' ' || c == '\t';
+}
+
+}  // namespace
+
+TextFile::TextFile(InputFile file) : std::istream(nullptr), buffer_(std::make_unique<GzipBuffer>(std::move(file))) {
+  rdbuf(buffer_.get());
+  exceptions(std::ios::badbit);  // so that what the buffer throws gets through
+}
+
+bool Lines::next(std::string_view& line) {
+  Index blank = 0;
+  while (std::getline(in_, text_)) {
+    ++number_;
+    line = text_;
+    if (number_ == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (number_ == 1 && line.starts_with("\x93NUMPY"))
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{}: found a .npy array in a pipe or in gzip, expected it in a file of "
+                              "its own; unpack it first",
+                              name_));
+    if (line.find('\0') != line.npos)
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{}: found binary data, expected text in UTF-8 or a .npy array; export "
+                              "it as CSV or with np.save",
+                              place()));
+    if (std::all_of(line.begin(), line.end(), is_blank)) {
+      if (blank == 0) blank = number_;
+      continue;
+    }
+    if (blank != 0)
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{}, line {}: found a blank line, expected data as in line {}; fill it in or remove it",
+                              name_, blank, number_));
+    return true;
+  }
+  if (in_.bad()) throw Error(ErrorKind::kInput, fmt::format("{}: reading failed after line {}", name_, number_));
+  return false;
+}
+
+std::string Lines::place() const {
+  return fmt::format("{}, line {}", name_, number_);
+}
+
+char find_delimiter(std::string_view first_line, std::string_view name) {
+  if (name.ends_with(".tsv") || name.ends_with(".tsv.gz")) return '\t';
+  for (const char delimiter : {'\t', ';', ','}) {
+    bool quoted = false;
+    for (const char c : first_line) {
+      if (c == '"') quoted = !quoted;
+      if (c == delimiter && !quoted) return delimiter;
+    }
+  }
+  return ' ';
+}
+
+Cells::Cells(const Lines& lines, std::string_view line, char delimiter)
+    : lines_(lines), at_(line.data()), end_(line.data() + line.size()), delimiter_(delimiter) {
+  if (delimiter_ == ' ')
+    while (end_ != at_ && is_blank(end_[-1])) --end_;
+}
+
+bool Cells::next(std::string_view& cell) {
+  if (!more_) return false;
+  ++column_;
+  while (at_ != end_ && is_blank(*at_) && (*at_ != delimiter_ || delimiter_ == ' ')) ++at_;
+  if (at_ != end_ && *at_ == '"') {
+    cell = unquote();
+  } else {
+    const char* begin = at_;
+    const void* found = std::memchr(at_, delimiter_, static_cast<std::size_t>(end_ - at_));
+    at_ = found ? static_cast<const char*>(found) : end_;
+    const char* last = at_;
+    while (last != begin && is_blank(last[-1])) --last;
+    cell = {begin, static_cast<std::size_t>(last - begin)};
+  }
+  more_ = at_ != end_;
+  if (more_) ++at_;
+  return true;
+}
+
+std::string_view Cells::unquote() {
+  const char* begin = at_++;
+  unquoted_.clear();
+  bool closed = false;
+  for (; at_ != end_; ++at_) {
+    closed = *at_ == '"' && (++at_ == end_ || *at_ != '"');
+    if (closed) break;
+    unquoted_ += *at_;
+  }
+  while (at_ != end_ && is_blank(*at_) && *at_ != delimiter_) ++at_;
+  if (!closed || (at_ != end_ && *at_ != delimiter_))
+    throw Error(ErrorKind::kInput,
+                fmt::format("{}, column {}: found {}, expected one quote at each end of the cell", lines_.place(),
+                            column_, excerpt({begin, static_cast<std::size_t>(end_ - begin)})));
+  return unquoted_;
+}
+
+bool parse_number(std::string_view cell, double& value) {
+  if (cell.size() > 1 && cell[0] == '+' && cell[1] != '-') cell.remove_prefix(1);
+  const char* end = cell.data() + cell.size();
+  const auto [last, error] = std::from_chars(cell.data(), end, value);
+  // Too small or too large for a double is still a number: 1e-400 is 0 and 1e400 is infinite, as strtod has it.
+  if (error == std::errc::result_out_of_range) value = std::strtod(std::string(cell).c_str(), nullptr);
+  return error != std::errc::invalid_argument && last == end;
+}
+
+std::string excerpt(std::string_view cell) {
+  constexpr std::size_t kLongest = 40;
+  std::string text = "\"";
+  for (const char c : cell.substr(0, kLongest)) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      text += c;
+  }
+  if (cell.size() > kLongest) text += "...";
+  return text + '"';
+}
+
+}  // namespace labelshift

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <istream>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "labelshift/core/matrix_view.hpp"
+#include "labelshift/data/input_file.hpp"
+
+namespace labelshift {
+
+/// The text of a file, unpacked on the way if its first bytes are gzip's. Damaged gzip data throws Error{kInput} out of
+/// whatever reads the stream.
+class TextFile : public std::istream {
+ public:
+  explicit TextFile(InputFile file);
+
+ private:
+  std::unique_ptr<std::streambuf> buffer_;
+};
+
+/// The lines of a text, without their ends (LF or CR LF), a byte order mark or blank lines at the end. Throws
+/// Error{kInput} at a NUL byte, which no text has, and at a blank line with more text below it, which could be a
+/// forgotten value.
+class Lines {
+ public:
+  /// `name` is what messages call the text.
+  Lines(std::istream& in, std::string name) : in_(in), name_(std::move(name)) {}
+
+  /// Moves to the next line, which stays valid until the call after; false at the end.
+  bool next(std::string_view& line);
+  Index number() const { return number_; }
+  const std::string& name() const { return name_; }
+  /// "probs.csv, line 3"
+  std::string place() const;
+
+ private:
+  std::istream& in_;
+  std::string name_;
+  std::string text_;
+  Index number_ = 0;
+};
+
+/// What separates the cells of a text called `name` with this first line: a tab in *.tsv and *.tsv.gz, else the first
+/// of tab, semicolon and comma that stands outside quotes, else spaces.
+char find_delimiter(std::string_view first_line, std::string_view name);
+
+/// The cells of the line that `lines` is at, without the spaces around them and without quotes ("" inside quotes is a
+/// quote). A space as delimiter stands for any number of them.
+class Cells {
+ public:
+  Cells(const Lines& lines, std::string_view line, char delimiter);
+
+  /// Moves to the next cell, which stays valid until the call after; false at the end of the line. Throws
+  /// Error{kInput} if a quote is not closed.
+  bool next(std::string_view& cell);
+  /// The number of cells so far, so the last one's column as people count.
+  Index column() const { return column_; }
+
+ private:
+  std::string_view unquote();
+  const Lines& lines_;
+  const char* at_;
+  const char* end_;
+  char delimiter_;
+  bool more_ = true;
+  Index column_ = 0;
+  std::string unquoted_;
+};
+
+/// Reads a whole cell as a number, NaN and infinities among them; false if it is none.
+bool parse_number(std::string_view cell, double& value);
+
+/// The cell as a message shows it: quoted, shortened, control characters escaped.
+std::string excerpt(std::string_view cell);
+
+}  // namespace labelshift
