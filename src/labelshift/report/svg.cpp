@@ -1,0 +1,176 @@
+#include "labelshift/report/svg.hpp"
+
+#include <fmt/format.h>
+
+#include <cassert>
+#include <cmath>
+
+namespace labelshift {
+namespace {
+
+constexpr char32_t kReplacement = 0xFFFD;
+constexpr std::string_view kEllipsis = "\u2026";
+
+struct CodePoint {
+  char32_t value = kReplacement;
+  std::size_t bytes = 1;
+};
+
+/// The first code point of a text that is not empty; U+FFFD for a byte that does not start one XML 1.0 allows.
+CodePoint first_code_point(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) {
+    const bool allowed = lead >= 0x20 || lead == '\t' || lead == '\n' || lead == '\r';
+    return {allowed ? static_cast<char32_t>(lead) : kReplacement, 1};
+  }
+  const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) return {};
+  char32_t value = lead & (0xFFu >> (bytes + 1));
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xC0u) != 0x80u) return {};
+    value = (value << 6) | (byte(i) & 0x3Fu);
+  }
+  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // anything less is an overlong form
+  const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
+  if (value < kLeast[bytes] || value > 0x10FFFF || surrogate || value == 0xFFFE || value == 0xFFFF) return {};
+  return {value, bytes};
+}
+
+/// The advance of a character in ems of DejaVu Sans, or a little more.
+double advance(char32_t c) {
+  if (c >= 0x1100) return 1.0;  // CJK, emoji; more than enough for the rest
+  if (c >= 0x80) return 0.75;
+  const char ascii = static_cast<char>(c);
+  const auto one_of = [&](std::string_view set) { return set.find(ascii) != std::string_view::npos; };
+  if (one_of("ijlI .,:;'|!/\\")) return 0.35;
+  if (one_of("frt()[]\"-")) return 0.46;
+  if (one_of("mMW@%")) return 1.0;
+  if (one_of("w+=<>~#&")) return 0.84;
+  return ascii >= 'A' && ascii <= 'Z' ? 0.75 : 0.64;
+}
+
+std::string class_attribute(const char* css_class) {
+  return css_class ? fmt::format(" class=\"{}\"", xml_escaped(css_class)) : std::string();
+}
+
+std::string stroke_attributes(const Stroke& stroke) {
+  return fmt::format("stroke=\"{}\" stroke-width=\"{}\"", stroke.colour, svg_number(stroke.width));
+}
+
+}  // namespace
+
+std::string xml_escaped(std::string_view text) {
+  std::string escaped;
+  while (!text.empty()) {
+    const CodePoint c = first_code_point(text);
+    if (c.value == '&') {
+      escaped += "&amp;";
+    } else if (c.value == '<') {
+      escaped += "&lt;";
+    } else if (c.value == '>') {
+      escaped += "&gt;";
+    } else if (c.value == '"') {
+      escaped += "&quot;";
+    } else if (c.value == '\'') {
+      escaped += "&#39;";
+    } else if (c.value == kReplacement) {
+      escaped += "\uFFFD";
+    } else {
+      escaped += text.substr(0, c.bytes);
+    }
+    text.remove_prefix(c.bytes);
+  }
+  return escaped;
+}
+
+std::string svg_number(double value) {
+  assert(std::isfinite(value));
+  std::string digits = fmt::format("{:.2f}", value);
+  digits.erase(digits.find_last_not_of('0') + 1);
+  if (digits.back() == '.') digits.pop_back();
+  return digits == "-0" ? "0" : digits;
+}
+
+double text_width(std::string_view text, double size) {
+  double ems = 0.0;
+  while (!text.empty()) {
+    const CodePoint c = first_code_point(text);
+    ems += advance(c.value);
+    text.remove_prefix(c.bytes);
+  }
+  return ems * size;
+}
+
+std::string ellipsised(std::string_view text, double size, double width) {
+  if (text_width(text, size) <= width) return std::string(text);
+  double used = text_width(kEllipsis, size);
+  std::size_t kept = 0;
+  while (true) {
+    const CodePoint c = first_code_point(text.substr(kept));
+    used += advance(c.value) * size;
+    if (used > width) break;
+    kept += c.bytes;
+  }
+  while (kept > 0 && text[kept - 1] == ' ') --kept;
+  return fmt::format("{}{}", text.substr(0, kept), kEllipsis);
+}
+
+Svg::Svg(double width, double height, std::string_view title, std::string_view description) {
+  const std::string w = svg_number(width), h = svg_number(height);
+  body_ = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" role=\"img\" "
+      "font-family=\"Helvetica, Arial, sans-serif\">\n"
+      "<title>{2}</title>\n<desc>{3}</desc>\n",
+      w, h, xml_escaped(title), xml_escaped(description));
+  // A page in dark mode would otherwise show dark text on its own dark background.
+  rect(0, 0, width, height, "#ffffff", "background");
+}
+
+void Svg::rect(double x, double y, double width, double height, const char* fill, const char* css_class) {
+  body_ +=
+      fmt::format("<rect{} x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n", class_attribute(css_class),
+                  svg_number(x), svg_number(y), svg_number(width), svg_number(height), fill);
+}
+
+void Svg::line(double x1, double y1, double x2, double y2, const Stroke& stroke, const char* css_class) {
+  body_ += fmt::format("<line{} x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" {}/>\n", class_attribute(css_class),
+                       svg_number(x1), svg_number(y1), svg_number(x2), svg_number(y2), stroke_attributes(stroke));
+}
+
+void Svg::path(std::string_view data, const Stroke& stroke, const char* css_class) {
+  body_ += fmt::format("<path{} d=\"{}\" fill=\"none\" {}/>\n", class_attribute(css_class), xml_escaped(data),
+                       stroke_attributes(stroke));
+}
+
+void Svg::text(double x, double y, std::string_view text, const TextStyle& style, const char* css_class) {
+  // Capitals are about 0.72 em high. dominant-baseline would say "middle" directly, but not every viewer knows it.
+  const double baseline = y + 0.36 * style.size;
+  const double boldness = style.bold ? 1.12 : 1.0;  // how much wider bold letters are
+  const std::string shown = ellipsised(text, style.size * boldness, style.max_width);
+  const char* anchor = style.anchor == Anchor::kEnd      ? " text-anchor=\"end\""
+                       : style.anchor == Anchor::kMiddle ? " text-anchor=\"middle\""
+                                                         : "";
+  body_ += fmt::format("<text{} x=\"{}\" y=\"{}\" font-size=\"{}\"{}{} fill=\"{}\">{}{}</text>\n",
+                       class_attribute(css_class), svg_number(x), svg_number(baseline), svg_number(style.size), anchor,
+                       style.bold ? " font-weight=\"bold\"" : "", style.fill,
+                       shown == text ? "" : fmt::format("<title>{}</title>", xml_escaped(text)), xml_escaped(shown));
+}
+
+void Svg::begin_group(std::string_view tooltip) {
+  body_ += fmt::format("<g>\n<title>{}</title>\n", xml_escaped(tooltip));
+  ++open_groups_;
+}
+
+void Svg::end_group() {
+  assert(open_groups_ > 0);
+  body_ += "</g>\n";
+  --open_groups_;
+}
+
+std::string Svg::str() const {
+  assert(open_groups_ == 0);
+  return body_ + "</svg>\n";
+}
+
+}  // namespace labelshift

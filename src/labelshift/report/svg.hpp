@@ -1,0 +1,65 @@
+#pragma once
+
+#include <limits>
+#include <string>
+#include <string_view>
+
+namespace labelshift {
+
+/// `text` as XML character data or attribute value: special characters are escaped, and what XML 1.0 cannot hold at all
+/// (control characters, broken UTF-8) becomes U+FFFD, so that no class name can make a figure unreadable.
+std::string xml_escaped(std::string_view text);
+
+/// A coordinate: two decimals at most, no trailing zeros, the same in every locale.
+std::string svg_number(double value);
+
+/// About how wide `text` is at this font size. The viewer's font is unknown, so this follows DejaVu Sans, the widest of
+/// the usual sans-serif fonts: room left over looks better than an overlap.
+double text_width(std::string_view text, double size);
+
+/// `text`, or if that is wider than `width` as much of its start as fits and an ellipsis.
+std::string ellipsised(std::string_view text, double size, double width);
+
+/// Which point of a text its x is.
+enum class Anchor { kStart, kMiddle, kEnd };
+
+struct TextStyle {
+  double size = 11.0;
+  const char* fill = "#222222";
+  Anchor anchor = Anchor::kStart;
+  bool bold = false;
+  double max_width = std::numeric_limits<double>::infinity();  // a wider text is ellipsised, with itself as tooltip
+};
+
+struct Stroke {
+  const char* colour = "#222222";
+  double width = 1.0;
+};
+
+/// A picture that is written from back to front, with presentation attributes only: style sheets are lost by several of
+/// the programs that turn SVG into PDF. `css_class` says what a mark stands for to pages that embed the picture.
+class Svg {
+ public:
+  /// `title` and `description` are what a screen reader reads out.
+  Svg(double width, double height, std::string_view title, std::string_view description);
+
+  void rect(double x, double y, double width, double height, const char* fill, const char* css_class = nullptr);
+  void line(double x1, double y1, double x2, double y2, const Stroke& stroke, const char* css_class = nullptr);
+  /// An open path of the SVG commands `data`, such as "M0 0H10".
+  void path(std::string_view data, const Stroke& stroke, const char* css_class = nullptr);
+  /// `y` is the middle of the text's capitals.
+  void text(double x, double y, std::string_view text, const TextStyle& style, const char* css_class = nullptr);
+
+  /// What is drawn until end_group() shares this tooltip.
+  void begin_group(std::string_view tooltip);
+  void end_group();
+
+  /// The whole document. All groups must have been ended.
+  std::string str() const;
+
+ private:
+  std::string body_;
+  int open_groups_ = 0;
+};
+
+}  // namespace labelshift

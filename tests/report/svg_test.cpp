@@ -1,0 +1,101 @@
+#include "labelshift/report/svg.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/report/parse_xml.hpp"
+
+namespace labelshift {
+namespace {
+
+TEST(XmlEscaped, EscapesTheFiveSpecialCharacters) {
+  EXPECT_EQ(xml_escaped("<b>&\"it's\"</b>"), "&lt;b&gt;&amp;&quot;it&#39;s&quot;&lt;/b&gt;");
+}
+
+TEST(XmlEscaped, KeepsUnicodeOfEveryLength) {
+  const std::string text = "a\u00e9\u65e5\U0001F389\t\n";  // one to four bytes
+  EXPECT_EQ(xml_escaped(text), text);
+}
+
+TEST(XmlEscaped, ReplacesWhatXmlCannotHold) {
+  EXPECT_EQ(xml_escaped(std::string_view("a\0b", 3)), "a\uFFFDb");
+  EXPECT_EQ(xml_escaped("\x1b[0m"), "\uFFFD[0m");
+  EXPECT_EQ(xml_escaped("caf\xe9"), "caf\uFFFD");                          // Latin-1
+  EXPECT_EQ(xml_escaped("\xe9t\xe9"), "\uFFFDt\uFFFD");                    // a lead byte without its followers
+  EXPECT_EQ(xml_escaped("\xc0\xaf"), "\uFFFD\uFFFD");                      // an overlong "/"
+  EXPECT_EQ(xml_escaped("\xe0\x80\xaf"), "\uFFFD\uFFFD\uFFFD");            // the same in three bytes
+  EXPECT_EQ(xml_escaped("\xed\xa0\x80"), "\uFFFD\uFFFD\uFFFD");            // half of a surrogate pair
+  EXPECT_EQ(xml_escaped("\xef\xbf\xbf"), "\uFFFD\uFFFD\uFFFD");            // U+FFFF, a noncharacter
+  EXPECT_EQ(xml_escaped("\xf4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD");  // beyond U+10FFFF
+}
+
+TEST(SvgNumber, IsShort) {
+  EXPECT_EQ(svg_number(12.0), "12");
+  EXPECT_EQ(svg_number(100.0), "100");
+  EXPECT_EQ(svg_number(0.5), "0.5");
+  EXPECT_EQ(svg_number(1.0 / 3.0), "0.33");
+  EXPECT_EQ(svg_number(-2.25), "-2.25");
+  EXPECT_EQ(svg_number(-0.001), "0");
+  EXPECT_EQ(svg_number(0.0), "0");
+}
+
+TEST(Ellipsised, KeepsTextThatFits) {
+  EXPECT_EQ(ellipsised("Coat", 10.0, text_width("Coat", 10.0)), "Coat");
+}
+
+TEST(Ellipsised, CutsTextToTheWidth) {
+  const std::string text(200, 'x');
+  const std::string cut = ellipsised(text, 10.0, 100.0);
+  EXPECT_TRUE(cut.ends_with("x\u2026"));
+  EXPECT_LE(text_width(cut, 10.0), 100.0);
+  EXPECT_GT(text_width("x" + cut, 10.0), 100.0);  // one more would not have fitted
+}
+
+TEST(Ellipsised, NeverCutsInsideACharacter) {
+  std::string text;
+  for (int i = 0; i < 50; ++i) text += "\u65e5";
+  for (double width = 5.0; width < 100.0; width += 1.0)
+    EXPECT_EQ(xml_escaped(ellipsised(text, 10.0, width)).find("\uFFFD"), std::string::npos) << width;
+}
+
+TEST(Ellipsised, LeavesNoSpaceBeforeTheEllipsis) {
+  EXPECT_EQ(ellipsised("a          b", 10.0, text_width("a     ", 10.0) + 10.0), "a\u2026");
+}
+
+TEST(Svg, IsWellFormedWhateverTheTexts) {
+  const std::string nasty = "]]><script>\"&'\x01\xff</svg>";
+  Svg svg(100.0, 50.0, nasty, nasty);
+  svg.begin_group(nasty);
+  svg.rect(1.0, 2.0, 3.0, 4.0, "#000000", nasty.c_str());
+  svg.line(1.0, 2.0, 3.0, 4.0, {});
+  svg.path("M0 0H10", {.colour = "#123456", .width = 1.5});
+  svg.text(10.0, 20.0, nasty, {.anchor = Anchor::kMiddle, .bold = true});
+  svg.end_group();
+  std::vector<std::string> names;
+  for (const XmlElement& element : parse_xml(svg.str())) names.push_back(element.name);
+  EXPECT_THAT(names,
+              testing::ElementsAre("svg", "title", "desc", "rect", "g", "title", "rect", "line", "path", "text"));
+}
+
+TEST(Svg, CarriesItsTitleAndDescriptionForScreenReaders) {
+  const auto elements = parse_xml(Svg(100.0, 50.0, "A & B", "what it shows").str());
+  EXPECT_EQ(elements[0].attributes.at("role"), "img");
+  EXPECT_EQ(elements[1].text, "A & B");
+  EXPECT_EQ(elements[2].text, "what it shows");
+}
+
+TEST(Svg, GivesATextThatIsCutAsItsTooltip) {
+  const std::string name(100, 'n');
+  Svg svg(100.0, 50.0, "", "");
+  svg.text(0.0, 0.0, name, {.max_width = 50.0});
+  svg.text(0.0, 0.0, "short", {.max_width = 50.0});
+  const auto elements = parse_xml(svg.str());
+  ASSERT_EQ(elements.size(), 7u);  // svg, title, desc, background, text, its title, text
+  EXPECT_TRUE(elements[4].text.ends_with("\u2026"));
+  EXPECT_EQ(elements[5].name, "title");
+  EXPECT_EQ(elements[5].text, name);
+  EXPECT_EQ(elements[6].text, "short");
+}
+
+}  // namespace
+}  // namespace labelshift
