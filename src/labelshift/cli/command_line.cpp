@@ -1,0 +1,85 @@
+#include "labelshift/cli/command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "labelshift/cli/commands.hpp"
+#include "labelshift/cli/terminal.hpp"
+#include "labelshift/core/error.hpp"
+#include "labelshift/core/settings.hpp"
+#include "labelshift/core/version.hpp"
+
+namespace labelshift::cli {
+namespace {
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+/// The first argument that `app` or its chosen command does not know, as an error with a suggestion.
+std::optional<Error> unknown_argument(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  const CLI::App& reader = chosen.empty() ? app : *chosen.front();
+  const auto unknown = reader.remaining();
+  if (unknown.empty()) return std::nullopt;
+  const std::string name = unknown.front().substr(0, unknown.front().find('='));
+  if (name.starts_with('-')) return unknown_name("option", name, option_names(reader));
+  if (chosen.empty()) return unknown_name("command", name, command_names(app));
+  return Error(ErrorKind::kUsage, fmt::format("unexpected \"{}\"; every value follows its option, see labelshift {} "
+                                              "--help",
+                                              name, reader.get_name()));
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  CLI::App app(
+      "Estimate and correct label shift: how the class mix of new data differs from the data a classifier "
+      "was built on.",
+      "labelshift");
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.set_version_flag("--version", std::string("labelshift ") + version(), "Print the version and exit");
+  app.footer("\"labelshift COMMAND --help\" explains a command and shows an example.");
+  app.get_formatter()->column_width(30);
+  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
+  app.get_formatter()->label("Subcommands", "Commands");
+  add_estimate(app);
+  add_adapt(app);
+  add_watch(app);
+  add_estimators(app);
+  add_completion(app);
+
+  if (argc < 2) {
+    print(app.help());
+    return kUsageError;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    print(app.help());
+    return 0;
+  } catch (const CLI::CallForVersion& call) {
+    print(std::string(call.what()) + '\n');
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    // A misspelt option often shows first as the lack of the one that was meant.
+    if (const auto unknown = unknown_argument(app)) throw *unknown;
+    throw Error(ErrorKind::kUsage, error.what());
+  }
+  if (app.get_subcommands().empty()) throw Error(ErrorKind::kUsage, "no command; see labelshift --help");
+  return 0;
+}
+
+}  // namespace labelshift::cli

@@ -1,0 +1,11 @@
+#pragma once
+
+namespace labelshift::cli {
+
+/// The exit status of a command that was not understood.
+inline constexpr int kUsageError = 2;
+
+/// Does what the arguments ask for and returns the exit status; throws Error for what cannot be done.
+int run(int argc, char** argv);
+
+}  // namespace labelshift::cli

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace labelshift::cli {
+
+// Each adds one command to `app`; the command runs when the app parses its name.
+void add_estimate(CLI::App& app);
+void add_adapt(CLI::App& app);
+void add_watch(CLI::App& app);
+void add_estimators(CLI::App& app);
+void add_completion(CLI::App& app);
+
+}  // namespace labelshift::cli

@@ -1,0 +1,106 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "labelshift/cli/commands.hpp"
+#include "labelshift/cli/input.hpp"
+#include "labelshift/cli/result_output.hpp"
+#include "labelshift/cli/terminal.hpp"
+#include "labelshift/core/error.hpp"
+#include "labelshift/data/output_file.hpp"
+#include "labelshift/report/prior_plot.hpp"
+
+namespace labelshift::cli {
+namespace {
+
+struct EstimateOptions {
+  InputOptions input;
+  EstimatorOptions estimator;
+  double level = LabelShiftOptions().level;
+  int bootstrap = 0;
+  std::uint64_t seed = 0;
+  bool bound = false;
+  std::string format = kFormats.front();
+  std::string output;
+  std::string plot;
+};
+
+void write_file(const std::string& path, const std::string& text) {
+  const DeferInterrupt whole;
+  OutputFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+std::string plot_of(const Report& report) {
+  return prior_plot({.title = "Label mix of source and target",
+                     .subtitles = verdict_lines(report),
+                     .classes = report.classes,
+                     .source_prior = report.result.source_prior,
+                     .target_prior = report.result.target_prior,
+                     .target_prior_low = report.result.intervals.prior_low,
+                     .target_prior_high = report.result.intervals.prior_high,
+                     .level = report.options.level});
+}
+
+Report make_report(const EstimateOptions& options) {
+  Progress progress;
+  LabelShiftOptions analysis = label_shift_options(options.estimator, options.seed);
+  analysis.level = options.level;
+  analysis.bootstrap = options.bootstrap;
+  analysis.bound_terms = options.bound;
+  const Input input = read_input(options.input, progress);
+  Report report{.options = analysis, .classes = input.shown_names(), .warnings = input.warnings};
+  report.result = analyse_label_shift(input.problem(), analysis,
+                                      [&](std::string_view stage, double done) { progress.show(stage, done); });
+  for (std::string& warning : result_warnings(analysis, report.result)) report.warnings.push_back(std::move(warning));
+  return report;
+}
+
+void estimate(const EstimateOptions& options) {
+  if (same_file(options.output, options.plot))
+    throw Error(ErrorKind::kUsage, "--output and --plot are the same file; give each its own");
+  check_writable(options.output);
+  check_writable(options.plot);
+  const Report report = make_report(options);
+  for (const std::string& warning : report.warnings) warn(warning);
+  if (!options.plot.empty()) write_file(options.plot, plot_of(report));
+  const std::string text = format_report(report, options.format);
+  if (options.output.empty())
+    print(text);
+  else
+    write_file(options.output, text);
+}
+
+}  // namespace
+
+void add_estimate(CLI::App& app) {
+  const auto options = std::make_shared<EstimateOptions>();
+  CLI::App& command = *app.add_subcommand(
+      "estimate", "Estimate the class mix of new, unlabelled data from what a classifier says of it");
+  add_source_options(command, options->input);
+  add_target_options(command, options->input);
+  add_estimator_options(command, options->estimator);
+  add_level_option(command, options->level);
+  command.add_option("--bootstrap", options->bootstrap, "Intervals from this many resamplings of source and target")
+      ->type_name("COUNT")
+      ->check(whole_number_from(2))
+      ->group("Estimation");
+  add_seed_option(command, options->seed);
+  const char* group = "Output";
+  add_choice(command, "--format", options->format, "format", kFormats, "How to print the result")->group(group);
+  command.add_option("--output", options->output, "Write the result here rather than to standard output")
+      ->type_name("FILE")
+      ->group(group);
+  command.add_option("--plot", options->plot, "Draw source mix, target mix and intervals, as SVG")
+      ->type_name("FILE")
+      ->group(group);
+  command.add_flag("--bound", options->bound, "Also print the terms of Thm. 5.1 that can be computed")->group(group);
+  command.footer(R"(Example:
+  labelshift estimate --source-probs examples/tiny/source_probs.csv \
+    --source-labels examples/tiny/source_labels.csv \
+    --target-probs examples/tiny/target_probs.csv --calibration bcts --plot mix.svg)");
+  command.callback([options] { estimate(*options); });
+}
+
+}  // namespace labelshift::cli

@@ -1,0 +1,57 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "labelshift/cli/commands.hpp"
+#include "labelshift/cli/input.hpp"
+#include "labelshift/cli/result_output.hpp"
+#include "labelshift/cli/terminal.hpp"
+#include "labelshift/core/calibration.hpp"
+#include "labelshift/core/estimators.hpp"
+
+namespace labelshift::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename Entry>
+Json as_json(std::span<const Entry> entries, const std::string& chosen) {
+  Json array = Json::array();
+  for (const Entry& entry : entries)
+    array.push_back({{"name", entry.name}, {"summary", entry.summary}, {"default", entry.name == chosen}});
+  return array;
+}
+
+template <typename Entry>
+std::string as_lines(std::span<const Entry> entries, const std::string& chosen) {
+  std::string text;
+  for (const Entry& entry : entries)
+    text += fmt::format("  {:<10} {}{}\n", entry.name, entry.summary, entry.name == chosen ? " (default)" : "");
+  return text;
+}
+
+void list(const std::string& format) {
+  const EstimatorOptions defaults;
+  if (format == "json") {
+    print(Json{{"estimators", as_json(estimators(), defaults.estimator)},
+               {"calibrations", as_json(calibrations(), defaults.calibration)}}
+              .dump(2) +
+          '\n');
+    return;
+  }
+  print(fmt::format("Estimators (--estimator)\n{}\nCalibrations (--calibration)\n{}",
+                    as_lines(estimators(), defaults.estimator), as_lines(calibrations(), defaults.calibration)));
+}
+
+}  // namespace
+
+void add_estimators(CLI::App& app) {
+  const auto format = std::make_shared<std::string>("table");
+  CLI::App& command = *app.add_subcommand("estimators", "List estimators and calibrations");
+  add_choice(command, "--format", *format, "format", {"table", "json"}, "How to print the list");
+  command.footer("Example:\n  labelshift estimators");
+  command.callback([format] { list(*format); });
+}
+
+}  // namespace labelshift::cli

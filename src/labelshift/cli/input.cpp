@@ -1,0 +1,319 @@
+#include "labelshift/cli/input.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "labelshift/core/error.hpp"
+#include "labelshift/core/estimators.hpp"
+#include "labelshift/core/probabilities.hpp"
+#include "labelshift/core/renormalise.hpp"
+#include "labelshift/data/label_file.hpp"
+#include "labelshift/data/text_lines.hpp"
+#include "labelshift/data/vector_file.hpp"
+
+namespace labelshift::cli {
+namespace {
+
+constexpr const char* kFile = "FILE";
+
+/// One class name a line, in the order of the columns.
+std::vector<std::string> read_class_names(const std::string& path, Index classes) {
+  TextFile text{InputFile(path)};
+  Lines lines(text, path);
+  std::vector<std::string> names;
+  std::set<std::string> seen;
+  for (std::string_view line; lines.next(line);) {
+    names.emplace_back(line);
+    if (!seen.emplace(line).second)
+      throw Error(ErrorKind::kInput, fmt::format("{}: found the class {} a second time, expected every class once",
+                                                 lines.place(), excerpt(line)));
+  }
+  if (std::ssize(names) != classes)
+    throw Error(ErrorKind::kInput, fmt::format("{} has {} names, expected {}, one for each column of probabilities",
+                                               path, names.size(), classes));
+  return names;
+}
+
+void check_columns(const InputOptions& options, const ScoresFile& source, const ScoresFile& target) {
+  const Index found = target.scores().values.cols();
+  const Index expected = source.scores().values.cols();
+  if (found != expected)
+    throw Error(ErrorKind::kInput, fmt::format("{} has {} columns, {} has {}; both need one for each class",
+                                               options.target_probs, found, options.source_probs, expected));
+  check_same_classes(target.class_names(), options.target_probs, source.class_names(), options.source_probs);
+}
+
+/// Throws Error{kInput} if most classes are mostly predicted as another: then the columns are in another order than the
+/// one that was guessed, and every number after that would be wrong.
+void check_guessed_order(const InputOptions& options, const MatrixView& scores, const Labels& labels) {
+  const Index m = scores.cols();
+  Eigen::MatrixXi predicted = Eigen::MatrixXi::Zero(m, m);  // [j, c] = examples of class c predicted as j
+  for (Index i = 0; i < scores.rows(); ++i) ++predicted(arg_max(scores, i), labels.labels[static_cast<std::size_t>(i)]);
+  Index mistaken = 0;
+  for (Index c = 0; c < m; ++c) mistaken += predicted.col(c).maxCoeff() > predicted(c, c);
+  if (2 * mistaken > m)
+    throw Error(ErrorKind::kInput,
+                fmt::format("{}: nothing names the columns, and in sorted order ({}) they do not predict {}; name them "
+                            "with --classes or in a header",
+                            options.source_probs, fmt::join(labels.class_names, ", "), options.source_labels));
+}
+
+void check_combination(const InputOptions& options) {
+  const auto need = [](const std::string& given, const char* option, const std::string& other, const char* needed) {
+    if (!given.empty() && other.empty()) throw Error(ErrorKind::kUsage, fmt::format("{} needs {}", option, needed));
+  };
+  need(options.source_probs, "--source-probs", options.source_labels, "--source-labels");
+  need(options.source_labels, "--source-labels", options.source_probs, "--source-probs");
+  need(options.source_weights, "--source-weights", options.source_probs, "--source-probs and --source-labels");
+  if (options.source_probs.empty() && options.source_prior.empty())
+    throw Error(ErrorKind::kUsage,
+                "nothing is known of the source; give --source-probs and --source-labels, or --source-prior");
+  if (options.logits && options.renormalise)
+    throw Error(ErrorKind::kUsage, "--renormalise is for probabilities; drop it or --logits");
+}
+
+/// A check with no name of its own in the help; `expected` goes on from "a number that".
+CLI::Validator number_that(const std::string& expected, const std::function<bool(double)>& holds) {
+  return CLI::Validator(
+      [expected, holds](const std::string& text) -> std::string {
+        double value = 0.0;
+        if (parse_number(text, value) && holds(value)) return {};
+        return fmt::format("found {}, expected a number that {}", excerpt(text), expected);
+      },
+      "");
+}
+
+}  // namespace
+
+void check_same_classes(const std::vector<std::string>& found, const std::string& found_in,
+                        const std::vector<std::string>& expected, const std::string& expected_in) {
+  if (found.empty() || expected.empty()) return;
+  for (std::size_t c = 0; c < expected.size(); ++c) {
+    if (found[c] != expected[c])
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{}, column {}: found {}, expected {} as in {}; the columns of both "
+                              "must be the same classes in the same order",
+                              found_in, c + 1, excerpt(found[c]), excerpt(expected[c]), expected_in));
+  }
+}
+
+CLI::Option* add_choice(CLI::App& command, const std::string& option, std::string& value, const std::string& kind,
+                        const std::vector<std::string>& names, const std::string& description) {
+  return command.add_option(option, value, description)
+      ->type_name(fmt::format("{{{}}}", fmt::join(names, ",")))
+      ->check(CLI::Validator(
+          [kind, names](const std::string& name) -> std::string {
+            if (std::find(names.begin(), names.end(), name) == names.end()) throw unknown_name(kind, name, names);
+            return {};
+          },
+          ""))
+      ->capture_default_str();
+}
+
+CLI::Validator whole_number_from(int least) {
+  return number_that(fmt::format("is whole and at least {}", least),
+                     [least](double x) { return x >= least && x == std::floor(x); });
+}
+
+CLI::Validator not_negative() {
+  return number_that("is finite and not negative", [](double x) { return std::isfinite(x) && x >= 0.0; });
+}
+
+CLI::Validator between_0_and_1() {
+  return number_that("is between 0 and 1", [](double x) { return x > 0.0 && x < 1.0; });
+}
+
+std::vector<std::string> estimator_names() {
+  std::vector<std::string> names;
+  for (const EstimatorEntry& entry : estimators()) names.emplace_back(entry.name);
+  return names;
+}
+
+std::vector<std::string> calibration_names() {
+  std::vector<std::string> names;
+  for (const CalibrationEntry& entry : calibrations()) names.emplace_back(entry.name);
+  return names;
+}
+
+void add_source_options(CLI::App& command, InputOptions& options) {
+  const auto file = [&](const char* name, std::string& path, const char* description) {
+    command.add_option(name, path, description)->type_name(kFile)->group("Source, labelled data like the training's");
+  };
+  file("--source-probs", options.source_probs, "What the classifier says of each example (.npy, .csv, .tsv, .csv.gz)");
+  file("--source-labels", options.source_labels, "The label of each example: names, or numbers from 0");
+  file("--source-weights", options.source_weights,
+       "A weight for each example, such as an inverse sampling probability; not a count of repeats");
+  file("--source-prior", options.source_prior,
+       "The class mix if it is known, as a file or as 0.2,0.3,0.5; enough alone for the mlls estimators");
+  file("--classes", options.classes,
+       "The class names, one a line in the order of the columns, for files without header");
+  command.add_flag("--logits", options.logits, "The files hold raw scores, whose softmax are the probabilities")
+      ->group("How to read the files");
+  command
+      .add_flag(
+          "--renormalise", options.renormalise,
+          fmt::format("Divide every row by its sum first; without it rows must sum to 1 within {}", kRowSumTolerance))
+      ->group("How to read the files");
+}
+
+void add_target_options(CLI::App& command, InputOptions& options) {
+  const char* group = "Target, the new data without labels";
+  command.add_option("--target-probs", options.target_probs, "What the same classifier says of each example")
+      ->type_name(kFile)
+      ->required()
+      ->group(group);
+  command.add_option("--target-weights", options.target_weights, "A weight for each example, as for the source")
+      ->type_name(kFile)
+      ->group(group);
+}
+
+void add_estimator_options(CLI::App& command, EstimatorOptions& options) {
+  const char* group = "Estimation";
+  add_choice(command, "--estimator", options.estimator, "estimator", estimator_names(),
+             "How to estimate; \"labelshift estimators\" explains them")
+      ->group(group);
+  add_choice(command, "--calibration", options.calibration, "calibration", calibration_names(),
+             "What to fit on the source first, so that probabilities mean what they say")
+      ->group(group);
+  command
+      .add_option("--smoothing", options.smoothing,
+                  "Examples to add to each class count of the source; for a class without any, calibrate with bcts too")
+      ->type_name("NUMBER")
+      ->check(not_negative())
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--tolerance", options.tolerance, "Stop when the estimator's gap is below this")
+      ->type_name("NUMBER")
+      ->group(group);
+  command
+      .add_option("--set", options.settings, "Another setting of the estimator, such as lambda=0.1; may be repeated")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false)
+      ->group(group);
+}
+
+void add_seed_option(CLI::App& command, std::uint64_t& seed) {
+  command.add_option("--seed", seed, "Of all random numbers: the same seed gives the same output")
+      ->type_name("NUMBER")
+      ->check(whole_number_from(0))
+      ->capture_default_str()
+      ->group("Estimation");
+}
+
+void add_level_option(CLI::App& command, double& level) {
+  command.add_option("--level", level, "Confidence level of the intervals")
+      ->type_name("NUMBER")
+      ->check(between_0_and_1())
+      ->capture_default_str()
+      ->group("Estimation");
+}
+
+bool has_setting(const std::string& estimator, const std::string& setting) {
+  const EstimatorEntry& entry = find_estimator(estimator);
+  Settings probe;
+  probe.set(setting, "1");
+  entry.make(probe);
+  try {
+    probe.check_all_read(entry.name);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+Settings estimator_settings(const EstimatorOptions& options, std::uint64_t seed) {
+  Settings settings;
+  if (!options.tolerance.empty()) settings.set("tolerance", options.tolerance);
+  if (has_setting(options.estimator, "seed")) settings.set("seed", std::to_string(seed));
+  for (const std::string& setting : options.settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw Error(ErrorKind::kUsage, fmt::format("--set: found \"{}\", expected NAME=VALUE", setting));
+    settings.set(setting.substr(0, equals), setting.substr(equals + 1));
+  }
+  return settings;
+}
+
+LabelShiftOptions label_shift_options(const EstimatorOptions& options, std::uint64_t seed) {
+  return {.estimator = options.estimator,
+          .settings = estimator_settings(options, seed),
+          .calibration = options.calibration,
+          .seed = seed,
+          .smoothing = options.smoothing};
+}
+
+ScoresFile::ScoresFile(const std::string& path, const InputOptions& options)
+    : values_(read_matrix(path)), logits_(options.logits) {
+  MatrixFile& file = std::get<MatrixFile>(values_);
+  class_names_ = file.column_names();
+  if (options.renormalise) values_ = renormalise_rows(file.view(), path);
+  if (logits_)
+    check_logits(scores().values, path);
+  else
+    check_probabilities(scores().values, path);
+}
+
+Scores ScoresFile::scores() const {
+  return {std::visit([](const auto& values) { return values.view(); }, values_), logits_};
+}
+
+std::vector<std::string> Input::shown_names() const {
+  if (!class_names.empty()) return class_names;
+  std::vector<std::string> numbers;
+  for (Index c = 0; c < classes(); ++c) numbers.push_back(std::to_string(c));
+  return numbers;
+}
+
+std::optional<SourceExamples> Input::source_examples() const {
+  if (!source) return std::nullopt;
+  return SourceExamples{source->scores(), source_labels, source_weights};
+}
+
+LabelShiftProblem Input::problem() const {
+  return {.source = source_examples(),
+          .source_prior = source_prior,
+          .target = target->scores(),
+          .target_weights = target_weights,
+          .class_names = class_names};
+}
+
+Input read_input(const InputOptions& options, Progress& progress) {
+  check_combination(options);
+  Input input;
+  const auto read_scores = [&](const std::string& path, std::optional<ScoresFile>& scores) {
+    if (path.empty()) return;
+    progress.show("reading " + path);
+    scores.emplace(path, options);
+    if (input.class_names.empty()) input.class_names = scores->class_names();
+  };
+  read_scores(options.source_probs, input.source);
+  read_scores(options.target_probs, input.target);
+  if (input.source && input.target) check_columns(options, *input.source, *input.target);
+  if (!options.classes.empty()) input.class_names = read_class_names(options.classes, input.classes());
+  if (input.source) {
+    progress.show("reading " + options.source_labels);
+    const Index rows = input.source->scores().values.rows();
+    Labels labels = read_labels(options.source_labels, input.class_names, input.classes());
+    check_labels(labels.labels, rows, input.classes(), options.source_labels);
+    if (input.class_names.empty() && !labels.class_names.empty()) {
+      check_guessed_order(options, input.source->scores().values, labels);
+      input.warnings.push_back(
+          fmt::format("nothing names the columns of {}, so they were taken to be the labels in sorted order: {}; if "
+                      "they are not, name them with --classes",
+                      options.source_probs, fmt::join(labels.class_names, ", ")));
+    }
+    input.source_labels = std::move(labels.labels);
+    input.class_names = std::move(labels.class_names);
+    if (!options.source_weights.empty()) input.source_weights = read_weights(options.source_weights, rows);
+  }
+  if (!options.source_prior.empty()) input.source_prior = read_prior(options.source_prior, input.classes());
+  if (!options.target_weights.empty())
+    input.target_weights = read_weights(options.target_weights, input.target->scores().values.rows());
+  return input;
+}
+
+}  // namespace labelshift::cli

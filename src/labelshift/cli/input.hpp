@@ -1,0 +1,97 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "labelshift/cli/progress.hpp"
+#include "labelshift/core/label_shift.hpp"
+#include "labelshift/data/matrix_file.hpp"
+
+namespace labelshift::cli {
+
+/// The files a command reads, as the user named them; an empty name is a file that was not given.
+struct InputOptions {
+  std::string source_probs, source_labels, source_weights, source_prior, target_probs, target_weights, classes;
+  bool logits = false;
+  bool renormalise = false;
+};
+
+/// How to estimate.
+struct EstimatorOptions {
+  std::string estimator = LabelShiftOptions().estimator;
+  std::string calibration = LabelShiftOptions().calibration;
+  double smoothing = 0.0;
+  std::string tolerance;              // as a setting of the estimator; empty for its default
+  std::vector<std::string> settings;  // NAME=VALUE
+};
+
+void add_source_options(CLI::App& command, InputOptions& options);
+void add_target_options(CLI::App& command, InputOptions& options);
+void add_estimator_options(CLI::App& command, EstimatorOptions& options);
+void add_seed_option(CLI::App& command, std::uint64_t& seed);
+void add_level_option(CLI::App& command, double& level);
+
+/// An option whose value must be one of `names`. Its type name lists them, which help and completion show.
+CLI::Option* add_choice(CLI::App& command, const std::string& option, std::string& value, const std::string& kind,
+                        const std::vector<std::string>& names, const std::string& description);
+
+// Checks of an option's number.
+CLI::Validator whole_number_from(int least);
+CLI::Validator not_negative();
+CLI::Validator between_0_and_1();
+
+std::vector<std::string> estimator_names();
+std::vector<std::string> calibration_names();
+
+/// Whether the estimator of this name reads a number called `setting`.
+bool has_setting(const std::string& estimator, const std::string& setting);
+/// The settings of the estimator. An estimator that draws random numbers gets the seed too.
+Settings estimator_settings(const EstimatorOptions& options, std::uint64_t seed);
+LabelShiftOptions label_shift_options(const EstimatorOptions& options, std::uint64_t seed);
+
+/// A checked file of probabilities or logits: a mapped .npy file stays where it is.
+class ScoresFile {
+ public:
+  /// Throws Error{kInput} with the file's name unless every row is what the options say.
+  ScoresFile(const std::string& path, const InputOptions& options);
+
+  Scores scores() const;
+  const std::vector<std::string>& class_names() const { return class_names_; }
+
+ private:
+  std::variant<MatrixFile, CalibratedProbabilities> values_;
+  bool logits_;
+  std::vector<std::string> class_names_;
+};
+
+/// What was read.
+struct Input {
+  std::optional<ScoresFile> source;
+  std::vector<int> source_labels;
+  std::vector<double> source_weights;
+  std::optional<Eigen::VectorXd> source_prior;
+  std::optional<ScoresFile> target;
+  std::vector<double> target_weights;
+  std::vector<std::string> class_names;  // (m) or empty
+  std::vector<std::string> warnings;     // one sentence each
+
+  Index classes() const { return (target ? target : source)->scores().values.cols(); }
+  /// What the classes are called in output: by their numbers if nothing names them.
+  std::vector<std::string> shown_names() const;
+  std::optional<SourceExamples> source_examples() const;
+  LabelShiftProblem problem() const;
+};
+
+/// Reads and checks every file given. Throws Error{kUsage} if one is missing that another needs.
+Input read_input(const InputOptions& options, Progress& progress);
+
+/// Throws Error{kInput} if two headers of as many columns, where both have one, do not name the same classes in the
+/// same order.
+void check_same_classes(const std::vector<std::string>& found, const std::string& found_in,
+                        const std::vector<std::string>& expected, const std::string& expected_in);
+
+}  // namespace labelshift::cli

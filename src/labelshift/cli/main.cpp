@@ -1,0 +1,47 @@
+#include <csignal>
+#include <iostream>
+
+#include "labelshift/cli/command_line.hpp"
+#include "labelshift/core/blas.hpp"
+#include "labelshift/core/error.hpp"
+
+namespace labelshift::cli {
+namespace {
+
+constexpr int kInternalError = 70;
+
+int exit_status(ErrorKind kind) {  // the only table from kind to status
+  switch (kind) {
+    case ErrorKind::kUsage:
+      return kUsageError;
+    case ErrorKind::kInput:
+      return 3;
+    case ErrorKind::kPeer:
+      return 4;
+    case ErrorKind::kSystem:
+      return 5;
+  }
+  return kInternalError;
+}
+
+}  // namespace
+}  // namespace labelshift::cli
+
+int main(int argc, char** argv) {
+  using namespace labelshift;
+  std::signal(SIGPIPE, SIG_DFL);  // a reader that has gone away (| head) ends us quietly, whoever started us
+  try {
+    check_fast_blas();
+    use_one_blas_thread();
+    return cli::run(argc, argv);
+  } catch (const Error& error) {
+    std::cerr << "error: " << error.what() << '\n';
+    return cli::exit_status(error.kind());
+  } catch (const std::bad_alloc&) {
+    std::cerr << "error: out of memory\n";
+    return cli::exit_status(ErrorKind::kSystem);
+  } catch (const std::exception& bug) {
+    std::cerr << "internal error, please report it: " << bug.what() << '\n';
+    return cli::kInternalError;
+  }
+}

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace labelshift::cli {
+
+/// One line on standard error that says what is being done, how much of it, and how long the rest will take; only if
+/// standard error is a terminal, and only after a second. It is drawn by a thread of its own, so that work which
+/// reports nothing (reading a large file) shows too, and is gone when this object is.
+class Progress {
+ public:
+  Progress();
+  Progress(const Progress&) = delete;
+  ~Progress();
+
+  /// From now on `stage` is being done, of which `done`, from 0 to 1, is behind; 0 also where that is not known.
+  void show(std::string_view stage, double done = 0.0);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void redraw();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool finished_ = false;
+  std::string stage_;
+  double done_ = 0.0;
+  Clock::time_point stage_start_;
+  std::thread drawer_;
+};
+
+}  // namespace labelshift::cli

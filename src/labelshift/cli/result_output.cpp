@@ -1,0 +1,252 @@
+#include "labelshift/cli/result_output.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "labelshift/cli/input.hpp"
+#include "labelshift/core/estimators.hpp"
+#include "labelshift/core/version.hpp"
+
+namespace labelshift::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// JSON has no infinities and no NaN.
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
+Json numbers(const Eigen::VectorXd& values) {
+  Json array = Json::array();
+  for (const double value : values) array.push_back(number(value));
+  return array;
+}
+
+Json test_object(const HypothesisTest& test) {
+  return {{"statistic", number(test.statistic)}, {"p_value", number(test.p_value)}};
+}
+
+std::string json_text(const Report& report) {
+  const LabelShiftResult& result = report.result;
+  const RatioEstimate& estimate = result.estimate;
+  Json json;
+  json["estimator"] = report.options.estimator;
+  json["calibration"] = report.options.calibration;
+  json["classes"] = report.classes;
+  json["source_prior"] = numbers(result.source_prior);
+  json["target_prior"] = numbers(result.target_prior);
+  json["ratio"] = numbers(estimate.ratio);
+  json["target_prior_low"] = numbers(result.intervals.prior_low);
+  json["target_prior_high"] = numbers(result.intervals.prior_high);
+  json["ratio_low"] = numbers(result.intervals.ratio_low);
+  json["ratio_high"] = numbers(result.intervals.ratio_high);
+  json["level"] = report.options.level;
+  json["mean_log_likelihood"] = number(estimate.mean_log_likelihood);
+  json["gap"] = estimate.gap ? number(*estimate.gap) : Json(nullptr);
+  json["iterations"] = estimate.iterations;
+  json["stopped_by"] = to_string(estimate.stopped_by);
+  json["calibration_fit"] = nullptr;
+  if (const auto& fit = result.calibration_fit)
+    json["calibration_fit"] = {{"nll_before", number(fit->nll_before)},
+                               {"nll_after", number(fit->nll_after)},
+                               {"ece_before", number(fit->ece_before)},
+                               {"ece_after", number(fit->ece_after)}};
+  json["shift_test"] = test_object(result.shift_test);
+  json["fit_test"] = result.fit_test ? test_object(*result.fit_test) : Json(nullptr);
+  json["seed"] = report.options.seed;
+  json["version"] = version();
+  if (report.options.bootstrap > 0) json["bootstrap"] = report.options.bootstrap;
+  if (const auto& bound = result.bound_terms)
+    json["bound_terms"] = {{"mu", number(bound->mu)},
+                           {"p_min", number(bound->p_min)},
+                           {"scale", number(bound->scale)},
+                           {"strict_scale", number(bound->strict_scale)},
+                           {"sampling_term", number(bound->sampling_term)},
+                           {"delta", number(bound->delta)}};
+  if (!report.warnings.empty()) json["warnings"] = report.warnings;
+  // Class names are the user's bytes, which may not be UTF-8.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+std::string csv_text(const Report& report) {
+  const LabelShiftResult& result = report.result;
+  std::string text = "class,source_prior,target_prior,target_prior_low,target_prior_high,ratio,ratio_low,ratio_high\n";
+  for (Index c = 0; c < result.source_prior.size(); ++c) {
+    text += csv_cell(report.classes[static_cast<std::size_t>(c)]);
+    for (const Eigen::VectorXd* column :
+         {&result.source_prior, &result.target_prior, &result.intervals.prior_low, &result.intervals.prior_high,
+          &result.estimate.ratio, &result.intervals.ratio_low, &result.intervals.ratio_high})
+      text += fmt::format(",{}", (*column)[c]);
+    text += '\n';
+  }
+  return text;
+}
+
+const char* objective(const LabelShiftOptions& options) {
+  return find_estimator(options.estimator).penalised ? "penalised likelihood" : "likelihood";
+}
+
+std::string how_found(const Report& report) {
+  const RatioEstimate& estimate = report.result.estimate;
+  switch (estimate.stopped_by) {
+    case StopReason::kClosedForm:
+      return fmt::format("Found by {} in closed form.", report.options.estimator);
+    case StopReason::kTolerance:
+    case StopReason::kIterationLimit:
+    case StopReason::kRounding:
+      break;
+  }
+  return fmt::format("Found by {} in {} iterations{}, {}.", report.options.estimator, estimate.iterations,
+                     estimate.stopped_by == StopReason::kIterationLimit ? ", its limit" : "",
+                     estimate.gap
+                         ? fmt::format("within {:.1g} of the best {}", *estimate.gap, objective(report.options))
+                         : "with nothing to tell how near the best it is");
+}
+
+std::string interval_line(const Report& report) {
+  return fmt::format(
+      "low and high are the ends of {:.4g} % intervals, each on its own{}.", 100.0 * report.options.level,
+      report.options.bootstrap > 0 ? fmt::format(", from {} bootstrap replicates", report.options.bootstrap) : "");
+}
+
+std::string calibration_line(const Report& report, const CalibrationFit& fit) {
+  if (report.options.calibration == "none")
+    return fmt::format("Not calibrated: NLL {:.4f}, ECE {:.4f} on the source{}.", fit.nll_before, fit.ece_before,
+                       fit.ece_before > 0.02 ? "; --calibration bcts may give a better answer" : "");
+  return fmt::format("Calibration {} took the source's NLL from {:.4f} to {:.4f} and its ECE from {:.4f} to {:.4f}.",
+                     report.options.calibration, fit.nll_before, fit.nll_after, fit.ece_before, fit.ece_after);
+}
+
+/// A test whose p-value is below this is said to reject.
+constexpr double kVerdictLevel = 0.05;
+
+std::string shift_line(const Report& report) {
+  const HypothesisTest& test = report.result.shift_test;
+  if (test.degrees_of_freedom == 0.0) return "There is too little data to test whether the label mix has moved.";
+  const std::string condition =
+      report.result.calibration_fit ? "" : ", if the probabilities are calibrated on the source";
+  if (test.p_value < kVerdictLevel)
+    return fmt::format("The label mix has moved ({}{}).", p_value_text(test.p_value), condition);
+  return fmt::format("There is no evidence that the label mix has moved ({}{}).", p_value_text(test.p_value),
+                     condition);
+}
+
+std::string fit_line(const Report& report) {
+  const auto& test = report.result.fit_test;
+  if (!test)
+    return report.result.calibration_fit
+               ? "The label-shift assumption could not be tested: too few rows, or too few different predictions."
+               : "The label-shift assumption was not tested: that needs source probabilities and labels.";
+  if (test->p_value < kVerdictLevel)
+    return fmt::format(
+        "The label-shift assumption does NOT fit ({}): p(x | y) seems to have changed too; use with care.",
+        p_value_text(test->p_value));
+  return fmt::format("The label-shift assumption fits ({}).", p_value_text(test->p_value));
+}
+
+/// How the answer was found and what the tests say.
+std::vector<std::string> summary_lines(const Report& report) {
+  std::vector<std::string> lines{interval_line(report), how_found(report)};
+  if (report.result.calibration_fit) lines.push_back(calibration_line(report, *report.result.calibration_fit));
+  for (std::string& line : verdict_lines(report)) lines.push_back(std::move(line));
+  if (const auto& bound = report.result.bound_terms) {
+    lines.push_back(fmt::format("Thm. 5.1: mu {:.3g}, p_min {:.3g}, 2 / (mu p_min) {:.3g}, 2 / (mu p_min^2) {:.3g},",
+                                bound->mu, bound->p_min, bound->scale, bound->strict_scale));
+    lines.push_back(
+        fmt::format("  4 sqrt(log(4 / delta) / n) {:.3g} at delta {:.3g}; its B, L and Rad(F) cannot be "
+                    "computed, so this is no interval.",
+                    bound->sampling_term, bound->delta));
+  }
+  return lines;
+}
+
+std::string table_text(const Report& report) {
+  const LabelShiftResult& result = report.result;
+  std::vector<std::vector<std::string>> rows{{"class", "source", "target", "low", "high", "ratio", "low", "high"}};
+  const int decimals = prior_decimals(report.classes.size());
+  const auto prior = [&](double value) { return fmt::format("{:.{}f}", value, decimals); };
+  const auto ratio = [](double value) { return fmt::format("{:.3f}", value); };
+  for (Index c = 0; c < result.source_prior.size(); ++c) {
+    rows.push_back({report.classes[static_cast<std::size_t>(c)], prior(result.source_prior[c]),
+                    prior(result.target_prior[c]), prior(result.intervals.prior_low[c]),
+                    prior(result.intervals.prior_high[c]), ratio(result.estimate.ratio[c]),
+                    ratio(result.intervals.ratio_low[c]), ratio(result.intervals.ratio_high[c])});
+  }
+  std::string text = aligned(rows) + '\n';
+  for (const std::string& line : summary_lines(report)) text += line + '\n';
+  return text;
+}
+
+}  // namespace
+
+std::string format_report(const Report& report, const std::string& format) {
+  if (format == "json") return json_text(report);
+  if (format == "csv") return csv_text(report);
+  return table_text(report);
+}
+
+std::vector<std::string> verdict_lines(const Report& report) {
+  return {shift_line(report), fit_line(report)};
+}
+
+std::vector<std::string> result_warnings(const LabelShiftOptions& options, const LabelShiftResult& result) {
+  std::vector<std::string> warnings;
+  const RatioEstimate& estimate = result.estimate;
+  if (estimate.stopped_by == StopReason::kRounding)
+    warnings.push_back(
+        fmt::format("{} could not reach its tolerance: rounding keeps it within {:.1g} of the best {}; ask for "
+                    "less with --tolerance",
+                    options.estimator, *estimate.gap, objective(options)));
+  if (estimate.stopped_by == StopReason::kIterationLimit)
+    warnings.push_back(fmt::format(
+        "{} stopped at its limit of {} iterations, before it reached its tolerance{}; {}", options.estimator,
+        estimate.iterations,
+        estimate.gap ? fmt::format(" (it is within {:.1g} of the best {})", *estimate.gap, objective(options)) : "",
+        has_setting(options.estimator, "max-iterations")
+            ? "raise the limit with --set max-iterations=N, or ask for less with --tolerance"
+            : fmt::format("use --estimator {}", EstimatorOptions().estimator)));
+  if (result.calibration_fit && !result.calibration_fit->converged)
+    warnings.push_back(fmt::format("calibration {} did not converge; use a simpler one, such as --calibration ts",
+                                   options.calibration));
+  return warnings;
+}
+
+std::string p_value_text(double p_value) {
+  return p_value < 1e-300 ? "p < 1e-300" : fmt::format("p = {:.2g}", p_value);
+}
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(" \t\r\n\",;") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted.append(c == '"' ? 2 : 1, c);
+  return quoted + '"';
+}
+
+std::string aligned(const std::vector<std::vector<std::string>>& rows) {
+  const auto width_of = [](const std::string& cell) {  // in characters: bytes that do not continue one, in UTF-8
+    return static_cast<std::size_t>(
+        std::count_if(cell.begin(), cell.end(), [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; }));
+  };
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const auto& row : rows)
+    for (std::size_t k = 0; k < row.size(); ++k) widths[k] = std::max(widths[k], width_of(row[k]));
+  std::string text;
+  for (const auto& row : rows) {
+    for (std::size_t k = 0; k < row.size(); ++k) {
+      const std::string padding(widths[k] - width_of(row[k]), ' ');
+      text += k == 0 ? row[k] + padding : "  " + padding + row[k];
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+int prior_decimals(std::size_t classes) {
+  return 3 + static_cast<int>(std::ceil(std::log10(static_cast<double>(classes))));
+}
+
+}  // namespace labelshift::cli

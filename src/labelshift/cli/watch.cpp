@@ -1,0 +1,244 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "labelshift/cli/commands.hpp"
+#include "labelshift/cli/input.hpp"
+#include "labelshift/cli/result_output.hpp"
+#include "labelshift/cli/terminal.hpp"
+#include "labelshift/core/error.hpp"
+#include "labelshift/core/incremental.hpp"
+#include "labelshift/core/probabilities.hpp"
+#include "labelshift/core/renormalise.hpp"
+#include "labelshift/core/shift_test.hpp"
+#include "labelshift/data/csv_reader.hpp"
+
+namespace labelshift::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct WatchOptions {
+  InputOptions input;
+  EstimatorOptions estimator;
+  double half_life = 0.0;
+  std::int64_t every = 1000;
+  double level = IncrementalOptions().level;
+  double alarm = 0.001;
+  std::string format = kFormats.front();
+};
+
+constexpr Index kBatch = 256;
+
+/// Follows the stream: what the source says, and what was seen of the target.
+class Watch {
+ public:
+  Watch(const WatchOptions& options, const Input& input)
+      : options_(options),
+        classes_(input.shown_names()),
+        source_header_(input.source->class_names()),
+        pending_(kBatch, input.classes()) {
+    const SourceExamples source = *input.source_examples();
+    const CalibrationKind kind = find_calibration(options.estimator.calibration).kind;
+    calibration_ = fit_calibration(kind, source.scores, source.labels, source.weights).calibration;
+    source_prior_ = input.source_prior ? *input.source_prior
+                                       : label_prior(source.labels, source.weights, input.classes(),
+                                                     options.estimator.smoothing, input.class_names);
+    const CalibratedProbabilities calibrated = apply_calibration(calibration_, source.scores);
+    estimator_ = std::make_unique<IncrementalEstimator>(
+        summarise_source({calibrated.view(), source.labels, source.weights}, source_prior_), std::nullopt,
+        IncrementalOptions{.estimator = options.estimator.estimator,
+                           .settings = estimator_settings(options.estimator, 0),
+                           .half_life = options.half_life,
+                           .level = options.level,
+                           .prior_is_estimated = !input.source_prior});
+    // The test compares predictions before calibration: one fitted on the source fits the source better than the
+    // target, which would look like a shift.
+    source_moments_.add(apply_calibration(Calibration::identity(input.classes()), source.scores).view(),
+                        source.weights);
+  }
+
+  /// A row from the line that `place` names; throws Error{kInput} and has not added it if it is not what it should be.
+  void add(std::vector<double>& row, const std::string& place) {
+    RowMajorMatrix<double> values = Eigen::Map<RowMajorMatrix<double>>(row.data(), 1, classes());
+    try {
+      if (options_.input.renormalise) values = std::get<RowMajorMatrix<double>>(renormalise_rows(values, place).values);
+      if (options_.input.logits)
+        check_logits(values, place);
+      else
+        check_probabilities(values, place);
+    } catch (const Error& error) {
+      std::string message = error.what();  // of a matrix of one row, which is not the row the user counts
+      if (const auto at = message.find(", row 1"); at == place.size()) message.erase(at, std::strlen(", row 1"));
+      throw Error(error.kind(), message);
+    }
+    pending_.row(pending_rows_++) = values;
+    if (pending_rows_ == pending_.rows()) flush();
+  }
+
+  /// The names of the source's columns; empty if they have none.
+  const std::vector<std::string>& source_header() const { return source_header_; }
+  Index classes() const { return source_prior_.size(); }
+  double rows() const { return estimator_->rows() + static_cast<double>(pending_rows_); }
+
+  /// Prints the current answer.
+  void look() {
+    flush();
+    IncrementalState state = estimator_->current();
+    state.shift_test = no_shift_test(source_moments_, target_moments_);
+    const bool alarm = state.shift_test.p_value < options_.alarm;
+    if (options_.format == "json")
+      print(json_line(state, alarm));
+    else if (options_.format == "csv")
+      print(csv_lines(state, alarm));
+    else
+      print(table(state, alarm));
+  }
+
+ private:
+  static Json numbers(const Eigen::VectorXd& values) { return std::vector<double>(values.begin(), values.end()); }
+
+  /// Adds the pending rows together, which is faster than one by one.
+  void flush() {
+    if (pending_rows_ == 0) return;
+    const Scores scores{MatrixView(pending_).middle_rows(0, pending_rows_), options_.input.logits};
+    const double halvings = options_.half_life > 0.0 ? 1.0 / options_.half_life : 0.0;  // of a weight per row
+    std::vector<double> weights;
+    for (Index later = pending_rows_ - 1; later >= 0; --later)
+      weights.push_back(std::exp2(-halvings * static_cast<double>(later)));
+    target_moments_.scale(std::exp2(-halvings * static_cast<double>(pending_rows_)));
+    target_moments_.add(apply_calibration(Calibration::identity(classes()), scores).view(), weights);
+    estimator_->add(apply_calibration(calibration_, scores).view());
+    pending_rows_ = 0;
+  }
+
+  std::string json_line(const IncrementalState& state, bool alarm) const {
+    Json json;
+    json["rows"] = static_cast<std::int64_t>(state.rows);
+    json["effective_rows"] = state.effective_rows;
+    json["classes"] = classes_;
+    json["source_prior"] = numbers(source_prior_);
+    json["target_prior"] = numbers(state.target_prior);
+    json["target_prior_low"] = numbers(state.intervals.prior_low);
+    json["target_prior_high"] = numbers(state.intervals.prior_high);
+    json["level"] = options_.level;
+    json["shift_test"] = {{"statistic", state.shift_test.statistic}, {"p_value", state.shift_test.p_value}};
+    json["alarm"] = alarm;
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  }
+
+  std::string csv_lines(const IncrementalState& state, bool alarm) {
+    std::string text = std::exchange(header_written_, true)
+                           ? ""
+                           : "rows,class,source_prior,target_prior,target_prior_low,target_prior_high,p_value,alarm\n";
+    for (std::size_t c = 0; c < classes_.size(); ++c) {
+      const auto at = static_cast<Index>(c);
+      text += fmt::format("{},{},{},{},{},{},{},{}\n", state.rows, csv_cell(classes_[c]), source_prior_[at],
+                          state.target_prior[at], state.intervals.prior_low[at], state.intervals.prior_high[at],
+                          state.shift_test.p_value, alarm);
+    }
+    return text;
+  }
+
+  std::string table(const IncrementalState& state, bool alarm) const {
+    std::vector<std::vector<std::string>> cells{{"class", "source", "target", "low", "high"}};
+    const int decimals = prior_decimals(classes_.size());
+    const auto prior = [&](double value) { return fmt::format("{:.{}f}", value, decimals); };
+    for (std::size_t c = 0; c < classes_.size(); ++c) {
+      const auto at = static_cast<Index>(c);
+      cells.push_back({classes_[c], prior(source_prior_[at]), prior(state.target_prior[at]),
+                       prior(state.intervals.prior_low[at]), prior(state.intervals.prior_high[at])});
+    }
+    return fmt::format("After {} row{}\n{}{}{}.\n\n", state.rows, state.rows == 1.0 ? "" : "s", aligned(cells),
+                       alarm ? "ALARM: the label mix has moved, " : "No alarm, ",
+                       p_value_text(state.shift_test.p_value));
+  }
+
+  const WatchOptions& options_;
+  std::vector<std::string> classes_;
+  std::vector<std::string> source_header_;
+  Calibration calibration_;
+  Eigen::VectorXd source_prior_;
+  Moments source_moments_;
+  Moments target_moments_;
+  std::unique_ptr<IncrementalEstimator> estimator_;
+  RowMajorMatrix<double> pending_;  // rows checked but not yet added, as they came
+  Index pending_rows_ = 0;
+  bool header_written_ = false;
+};
+
+Watch start(const WatchOptions& options) {
+  Progress progress;
+  const Input input = read_input(options.input, progress);
+  for (const std::string& warning : input.warnings) warn(warning);
+  return Watch(options, input);
+}
+
+void watch(const WatchOptions& options) {
+  Watch watch = start(options);
+  RowReader reader(std::cin, watch.classes());
+  double shown = 0.0;
+  const auto look = [&] {
+    watch.look();
+    shown = watch.rows();
+  };
+  try {
+    for (std::vector<double> row; reader.next(row);) {
+      if (watch.rows() == 0.0)
+        check_same_classes(reader.column_names(), "standard input", watch.source_header(), options.input.source_probs);
+      watch.add(row, fmt::format("standard input, line {}", reader.line()));
+      if (watch.rows() - shown >= static_cast<double>(options.every)) look();
+    }
+  } catch (const Error&) {
+    if (watch.rows() > shown) look();  // what was known before the bad row
+    throw;
+  }
+  if (watch.rows() == 0.0)
+    throw Error(ErrorKind::kInput, "standard input: found no rows, expected one row of probabilities a line");
+  if (watch.rows() > shown) look();
+}
+
+}  // namespace
+
+void add_watch(CLI::App& app) {
+  const auto options = std::make_shared<WatchOptions>();
+  CLI::App& command =
+      *app.add_subcommand("watch", "Follow the class mix of rows of probabilities that arrive on standard input");
+  add_source_options(command, options->input);
+  for (const char* needed : {"--source-probs", "--source-labels"}) command.get_option(needed)->required();
+  command.get_option("--source-prior")->description("The class mix if it is known, as a file or as 0.2,0.3,0.5");
+  add_estimator_options(command, options->estimator);
+  add_level_option(command, options->level);
+  command.add_option("--half-life", options->half_life, "Rows after which a row counts half; 0 to forget nothing")
+      ->type_name("ROWS")
+      ->check(not_negative())
+      ->capture_default_str()
+      ->group("Estimation");
+  const char* group = "Output";
+  command.add_option("--every", options->every, "Print the current mix each time this many rows have come")
+      ->type_name("ROWS")
+      ->check(whole_number_from(1))
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--alarm", options->alarm,
+                  "Raise an alarm when the test of \"no shift\" has a p-value below this; it is the chance of a false "
+                  "alarm at each look, so many looks need a small one")
+      ->type_name("NUMBER")
+      ->check(between_0_and_1())
+      ->capture_default_str()
+      ->group(group);
+  add_choice(command, "--format", options->format, "format", kFormats, "How to print; json is one object a line")
+      ->group(group);
+  command.footer(R"(Example:
+  labelshift watch --source-probs examples/tiny/source_probs.csv \
+    --source-labels examples/tiny/source_labels.csv --every 100 < examples/tiny/target_probs.csv)");
+  command.callback([options] { watch(*options); });
+}
+
+}  // namespace labelshift::cli

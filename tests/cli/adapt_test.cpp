@@ -1,0 +1,108 @@
+#include <gmock/gmock.h>
+
+#include "labelshift/data/label_file.hpp"
+#include "labelshift/data/matrix_file.hpp"
+#include "labelshift/data/matrix_writer.hpp"
+#include "tests/cli/run_command.hpp"
+
+namespace labelshift {
+namespace {
+
+using testing::HasSubstr;
+using RowMajorMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+class Adapt : public CommandTest {
+ protected:
+  /// How many of the 3,000 labels are right.
+  int correct(const std::vector<int>& labels) const {
+    const Labels truth = read_labels(path("examples/fashion-mnist/target_labels.csv"), class_names(), 10);
+    EXPECT_EQ(labels.size(), truth.labels.size());
+    int count = 0;
+    for (std::size_t j = 0; j < labels.size(); ++j) count += labels[j] == truth.labels[j];
+    return count;
+  }
+  static int arg_max(const MatrixView& probs, Index row) {
+    int best = 0;
+    for (int c = 1; c < probs.cols(); ++c)
+      if (probs(row, c) > probs(row, best)) best = c;
+    return best;
+  }
+  std::vector<std::string> class_names() const {
+    std::vector<std::string> names;
+    std::ifstream in(path("examples/fashion-mnist/classes.txt"));
+    for (std::string line; std::getline(in, line);) names.push_back(line);
+    return names;
+  }
+};
+
+TEST_F(Adapt, CorrectsProbabilitiesAndPredictsBetter) {
+  const CommandResult result =
+      labelshift("adapt --calibration bcts --output-probs p.npy --output-labels y.csv" + kFashion);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Corrected 3000 rows for the class mix found by mlls-sqp; "));
+  const MatrixFile before = read_matrix(path("examples/fashion-mnist/target_probs.npy"));
+  const MatrixFile after = read_matrix(path("p.npy"));
+  ASSERT_EQ(after.view().rows(), 3000);
+  EXPECT_TRUE(after.view().visit([](const auto* data, Index, Index) { return sizeof *data == 4; }));  // as the input
+  const std::vector<int> labels = read_labels(path("y.csv"), class_names(), 10).labels;
+  std::vector<int> raw_labels;
+  for (Index j = 0; j < 3000; ++j) {
+    double sum = 0.0;
+    for (Index c = 0; c < 10; ++c) sum += after.view()(j, c);
+    ASSERT_NEAR(sum, 1.0, 1e-6);
+    raw_labels.push_back(arg_max(before.view(), j));
+    ASSERT_EQ(labels[static_cast<std::size_t>(j)], arg_max(after.view(), j));
+  }
+  // 249 predictions change, so chance alone would move the number of right ones by about sqrt(249) = 16.
+  EXPECT_GT(correct(labels), correct(raw_labels) + 32);
+  EXPECT_THAT(bytes_of(path("y.csv")), testing::StartsWith("label\n"));
+}
+
+TEST_F(Adapt, IsBayesRuleByHand) {
+  // Two classes, p_tr = (1/2, 1/2). The target's rows are certain, three of four of class b, so r = (1/2, 3/2).
+  file("B.csv", "a,b\n1,0\n0,1\n0,1\n0,1\n");
+  const CommandResult result =
+      labelshift("adapt --source-prior 0.5,0.5 --target-probs B.csv --output-probs out.csv --output-labels out.npy");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(bytes_of(path("out.csv")), "a,b\n1,0\n0,1\n0,1\n0,1\n");
+  EXPECT_EQ(read_labels(path("out.npy"), {}, 2).labels, (std::vector<int>{0, 1, 1, 1}));
+}
+
+TEST_F(Adapt, WritesRowsAloneToStandardOutput) {
+  const CommandResult result = labelshift("adapt --output-labels /dev/stdout" + kTiny);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, testing::StartsWith("label\n"));
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 201);
+}
+
+TEST_F(Adapt, AnInterruptLeavesNoHalfWrittenFile) {
+  constexpr Index kRows = 400'000;  // seconds of compressing, so that the signal comes in the middle
+  MatrixWriter writer(path("B.npy"), {.rows = kRows, .cols = 2, .float32 = true});
+  for (Index j = 0; j < kRows; ++j) {
+    const double p = static_cast<double>(j) / static_cast<double>(kRows);
+    const RowMajorMatrix row = (RowMajorMatrix(1, 2) << p, 1.0 - p).finished();
+    writer.append(row);
+  }
+  writer.commit();
+  file("out.csv.gz", "old");
+  const CommandResult result = shell(R"sh(
+    env --default-signal=INT labelshift adapt --source-prior 0.5,0.5 --target-probs B.npy --output-probs out.csv.gz & adapter=$!
+    for attempt in $(seq 1000); do [ -n "$(find . -name '*.tmp' -size +0)" ] && break; sleep 0.01; done
+    kill -INT $adapter; wait $adapter)sh");
+  EXPECT_EQ(result.status, 130);
+  EXPECT_EQ(result.err + result.out, "");
+  EXPECT_EQ(bytes_of(path("out.csv.gz")), "old");
+  EXPECT_EQ(shell("ls").out, "B.npy\nexamples\nout.csv.gz\nscript\nstderr\nstdout\n");
+}
+
+TEST_F(Adapt, AsksForSomethingToWriteThatCanBeWritten) {
+  expect_failure("adapt" + kTiny, kUsage, "nothing to write; give --output-probs, --output-labels or both");
+  expect_failure("adapt --output-probs x.csv --output-labels x.csv" + kTiny, kUsage,
+                 "--output-probs and --output-labels are the same file; give each its own");
+  expect_failure("adapt --output-probs x.pdf" + kTiny, kUsage,
+                 "cannot tell the format of x.pdf; expected a name that ends in .npy, .csv, .tsv, .csv.gz or .tsv.gz");
+  EXPECT_EQ(labelshift("adapt --output-probs no/x.csv" + kTiny).status, kSystem);
+}
+
+}  // namespace
+}  // namespace labelshift

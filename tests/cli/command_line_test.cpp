@@ -1,0 +1,182 @@
+#include <gmock/gmock.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "labelshift/core/version.hpp"
+#include "tests/cli/run_command.hpp"
+
+namespace labelshift {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::vector<std::string> kCommands = {"estimate", "adapt", "watch", "estimators", "completion"};
+
+class CommandLine : public CommandTest {};
+
+TEST_F(CommandLine, WithoutArgumentsShowsTheCommands) {
+  const CommandResult result = labelshift("");
+  EXPECT_EQ(result.status, kUsage);
+  for (const std::string& command : kCommands) EXPECT_THAT(result.out, HasSubstr("\n  " + command + " "));
+  EXPECT_EQ(labelshift("--help").out, result.out);
+}
+
+TEST_F(CommandLine, KnowsItsVersion) {
+  const CommandResult result = labelshift("--version");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.out, std::string("labelshift ") + version() + "\n");
+}
+
+TEST_F(CommandLine, TheExampleOfEveryHelpWorks) {
+  for (const std::string& command : kCommands) {
+    const CommandResult help = labelshift(command + " --help");
+    EXPECT_EQ(help.status, 0);
+    const std::string heading = "Example:\n";
+    const std::size_t at = help.out.find(heading);
+    ASSERT_NE(at, std::string::npos) << help.out;
+    const CommandResult example = shell(help.out.substr(at + heading.size()));
+    EXPECT_EQ(example.status, 0) << example.err;
+    EXPECT_EQ(example.err, "");
+  }
+  for (const char* made : {"mix.svg", "corrected.csv", "labels.csv", "labelshift-completion.bash"})
+    EXPECT_GT(std::filesystem::file_size(path(made)), 0U) << made;
+}
+
+TEST_F(CommandLine, SuggestsWhatWasMeant) {
+  expect_failure("estimat", kUsage,
+                 "unknown command \"estimat\"; did you mean \"estimate\"? (known: estimate, adapt, watch, estimators, "
+                 "completion)");
+  EXPECT_THAT(labelshift("estimate --target-prbs B.csv").err,
+              StartsWith("error: unknown option \"--target-prbs\"; did you mean \"--target-probs\"? (known: "));
+  EXPECT_THAT(labelshift("estimate --estimator mlls_em" + kTiny).err,
+              StartsWith("error: unknown estimator \"mlls_em\"; did you mean \"mlls-em\"? (known: mlls-sqp, "));
+  EXPECT_THAT(labelshift("estimate --calibration bct" + kTiny).err,
+              StartsWith("error: unknown calibration \"bct\"; did you mean \"bcts\"? (known: none, "));
+  expect_failure("estimate --format jsn" + kTiny, kUsage,
+                 "unknown format \"jsn\"; did you mean \"json\"? (known: table, json, csv)");
+  expect_failure("estimate --estimator mlls-l2 --set lamda=1" + kTiny, kUsage,
+                 "unknown setting of mlls-l2 \"lamda\"; did you mean \"lambda\"? (known: tolerance, max-iterations, "
+                 "lambda)");
+}
+
+TEST_F(CommandLine, EveryUsageErrorIsOneSentence) {
+  expect_failure("estimate", kUsage, "--target-probs is required");
+  expect_failure("estimate --target-probs", kUsage, "--target-probs: 1 required FILE missing");
+  expect_failure("estimate --level high" + kTiny, kUsage,
+                 "--level: found \"high\", expected a number that is between 0 and 1");
+  expect_failure("estimate --level 1.5" + kTiny, kUsage,
+                 "--level: found \"1.5\", expected a number that is between 0 and 1");
+  expect_failure("estimate --smoothing -1" + kTiny, kUsage,
+                 "--smoothing: found \"-1\", expected a number that is finite and not negative");
+  expect_failure("estimate --seed -1" + kTiny, kUsage,
+                 "--seed: found \"-1\", expected a number that is whole and at least 0");
+  expect_failure("estimate --bootstrap 1" + kTiny, kUsage,
+                 "--bootstrap: found \"1\", expected a number that is whole and at least 2");
+  expect_failure("estimate --tolerance -1" + kTiny, kUsage, "tolerance is \"-1\", not a number from 0 to 1");
+  expect_failure("estimate --estimator bbse --tolerance 0.1" + kTiny, kUsage,
+                 "bbse has no settings, so \"tolerance\" cannot be set");
+  expect_failure("estimate --set lambda" + kTiny, kUsage, "--set: found \"lambda\", expected NAME=VALUE");
+  expect_failure("estimate B.csv" + kTiny, kUsage,
+                 "unexpected \"B.csv\"; every value follows its option, see labelshift estimate --help");
+  expect_failure("estimate --target-probs examples/tiny/target_probs.csv", kUsage,
+                 "nothing is known of the source; give --source-probs and --source-labels, or --source-prior");
+  expect_failure("estimate --source-probs A.csv --target-probs B.csv", kUsage, "--source-probs needs --source-labels");
+  expect_failure("estimate --source-prior 0.5,0.5 --source-weights w --target-probs B.csv", kUsage,
+                 "--source-weights needs --source-probs and --source-labels");
+}
+
+TEST_F(CommandLine, RefusesASlowBlas) {
+  const CommandResult result =
+      shell("ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=" LABELSHIFT_SLOW_BLAS " labelshift --version");
+  EXPECT_EQ(result.status, kSystem);
+  EXPECT_THAT(result.err,
+              testing::HasSubstr("not to OpenBLAS, and would be many times slower; install libopenblas0-openmp"));
+}
+
+TEST_F(CommandLine, ListsEstimatorsAndCalibrations) {
+  const CommandResult table = labelshift("estimators");
+  EXPECT_EQ(table.status, 0);
+  const auto list = nlohmann::json::parse(labelshift("estimators --format json").out);
+  std::vector<std::string> names;
+  for (const char* kind : {"estimators", "calibrations"}) {
+    for (const auto& entry : list[kind]) {
+      names.push_back(entry["name"]);
+      EXPECT_THAT(table.out, HasSubstr("\n  " + names.back() + " "));
+      EXPECT_THAT(table.out, HasSubstr(entry["summary"].get<std::string>()));
+    }
+  }
+  EXPECT_THAT(names, testing::UnorderedElementsAre("mlls-em", "mlls-sqp", "mlls-l1", "mlls-l2", "mlls-cg", "mlls-sgd",
+                                                   "bbse", "bbse-soft", "rlls", "none", "ts", "bcts", "vs"));
+  EXPECT_THAT(table.out, HasSubstr("fastest (default)"));
+}
+
+TEST_F(CommandLine, AReaderThatGoesAwayIsNoError) {
+  const CommandResult result =
+      shell("trap '' PIPE; labelshift watch" + kFashionSource +
+            "--every 1 < <(while echo 1,0,0,0,0,0,0,0,0,0; do :; done 2> /dev/null) | head -n 1; echo "
+            "${PIPESTATUS[0]}");
+  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(result.out, testing::EndsWith("\n141\n"));  // 128 + SIGPIPE
+}
+
+TEST_F(CommandLine, AnInterruptEndsItQuietlyAndLeavesNoFile) {
+  // Reading a pipe that never ends, so that the signal certainly meets it at work. The shell makes what runs in its
+  // background ignore the signal, which env takes back.
+  const CommandResult result = shell(R"(mkfifo pipe; sleep 60 > pipe & sleeper=$!
+    env --default-signal=INT labelshift watch --source-probs examples/tiny/source_probs.csv \
+      --source-labels examples/tiny/source_labels.csv < pipe & watcher=$!
+    sleep 0.5; kill -INT $watcher; wait $watcher; status=$?; kill $sleeper; exit $status)");
+  EXPECT_EQ(result.status, 130);
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(shell("ls").out, "examples\npipe\nscript\nstderr\nstdout\n");
+}
+
+/// What a line of shell writes to a terminal, up to its end or, where `until` appears, to an interrupt.
+std::string on_terminal(const std::string& command, const std::string& until = "") {
+  int terminal = -1;
+  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (child == 0) {
+    ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    ::_exit(127);
+  }
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got; (got = ::read(terminal, buffer, sizeof buffer)) > 0;) {  // fails with EIO when the child is gone
+    text.append(buffer, static_cast<std::size_t>(got));
+    if (!until.empty() && text.find(until) != std::string::npos) ::kill(child, SIGINT);
+  }
+  ::close(terminal);
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(until.empty() ? WEXITSTATUS(status) : WTERMSIG(status), until.empty() ? 0 : SIGINT) << text;
+  return text;
+}
+
+TEST_F(CommandLine, ShowsProgressOnATerminalAfterASecondAndTakesItAway) {
+  const std::string prepare =
+      "cd '" + path("") + "' && mkfifo slow; (sleep 1.5; cat examples/tiny/target_probs.csv) > ";
+  const std::string estimate =
+      "slow & '" LABELSHIFT_COMMAND "' estimate --source-prior 0.4,0.3,0.3 --target-probs slow > result";
+  const std::string shown = on_terminal(prepare + estimate);
+  EXPECT_THAT(shown, StartsWith("\r\033[Kreading slow: 1 s"));
+  EXPECT_THAT(shown, testing::EndsWith("\r\033[K"));
+  EXPECT_EQ(on_terminal("cd '" + path("") + "'; rm slow; " + prepare + estimate + " 2> errors"), "");
+  EXPECT_EQ(bytes_of(path("errors")), "");
+  EXPECT_EQ(on_terminal("'" LABELSHIFT_COMMAND "' estimators > /dev/null"), "");  // over in less than a second
+}
+
+TEST_F(CommandLine, ShowsHowMuchIsDoneAndHowLongTheRestTakes) {
+  const std::string shown = on_terminal(
+      "cd '" + path("") + "' && exec env --default-signal=INT '" LABELSHIFT_COMMAND "' estimate --bootstrap 1000000" +
+          kFashion,
+      " left");
+  EXPECT_THAT(shown, testing::ContainsRegex("bootstrap: [0-9]+ %, [0-9]+ (min [0-9]+ )?s left"));
+}
+
+}  // namespace
+}  // namespace labelshift

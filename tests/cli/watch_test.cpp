@@ -1,0 +1,119 @@
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "labelshift/data/matrix_file.hpp"
+#include "labelshift/data/matrix_writer.hpp"
+#include "tests/cli/run_command.hpp"
+
+namespace labelshift {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string kTinySource =
+    " --source-probs examples/tiny/source_probs.csv --source-labels examples/tiny/source_labels.csv ";
+
+class Watch : public CommandTest {
+ protected:
+  static std::vector<json> objects(const std::string& text) {
+    std::vector<json> result;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) result.push_back(json::parse(line));
+    return result;
+  }
+};
+
+TEST_F(Watch, EndsWhereEstimateDoes) {
+  const CommandResult watched = labelshift("watch --format json --every 80" + kTinySource +
+                                           "--calibration bcts < examples/tiny/target_probs.csv");
+  ASSERT_EQ(watched.status, 0) << watched.err;
+  const std::vector<json> looks = objects(watched.out);
+  ASSERT_EQ(looks.size(), 3U);  // after 80, 160 and all 200 rows
+  EXPECT_EQ(looks[0]["rows"], 80);
+  EXPECT_EQ(looks[2]["rows"], 200);
+  const json batch = json::parse(labelshift("estimate --format json --calibration bcts" + kTiny).out);
+  EXPECT_EQ(looks[2]["classes"], batch["classes"]);
+  for (std::size_t c = 0; c < 3; ++c)
+    EXPECT_NEAR(looks[2]["target_prior"][c].get<double>(), batch["target_prior"][c].get<double>(), 1e-6);
+  EXPECT_NEAR(looks[2]["shift_test"]["p_value"].get<double>(), batch["shift_test"]["p_value"].get<double>(), 1e-9);
+  EXPECT_EQ(looks[2]["alarm"], true);
+}
+
+TEST_F(Watch, RaisesAnAlarmWhenTheMixHasMovedAndNotBefore) {
+  const MatrixFile same = read_matrix(path("examples/fashion-mnist/target_same_probs.npy"));
+  MatrixWriter writer(path("same.csv"), {.rows = 2000, .cols = 10});
+  writer.append(same.view());
+  writer.commit();
+  const CommandResult quiet = labelshift("watch" + kFashionSource + "< same.csv");
+  EXPECT_EQ(quiet.status, 0) << quiet.err;
+  EXPECT_THAT(quiet.out, StartsWith("After 1000 rows\nclass "));
+  EXPECT_THAT(quiet.out, HasSubstr("After 2000 rows"));
+  EXPECT_THAT(quiet.out, HasSubstr("No alarm, p = "));
+  EXPECT_THAT(quiet.out, testing::Not(HasSubstr("ALARM")));
+  const CommandResult loud = labelshift("watch" + kTinySource + "< examples/tiny/target_probs.csv");
+  EXPECT_THAT(loud.out, HasSubstr("ALARM: the label mix has moved, p = "));
+  EXPECT_THAT(labelshift("watch --alarm 1e-200" + kTinySource + "< examples/tiny/target_probs.csv").out,
+              testing::Not(HasSubstr("ALARM")));
+}
+
+TEST_F(Watch, AnswersWhileTheStreamIsOpen) {
+  // The writer sends 100 rows and waits for the answer to them before it ends.
+  const CommandResult result = shell(R"(mkfifo rows
+    labelshift watch --format csv --every 100 --source-probs examples/tiny/source_probs.csv \
+      --source-labels examples/tiny/source_labels.csv < rows > answer & watcher=$!
+    exec 3> rows
+    head -n 101 examples/tiny/target_probs.csv >&3
+    for attempt in $(seq 200); do [ -s answer ] && break; sleep 0.05; done
+    grep -c ^100, answer
+    exec 3>&-
+    wait $watcher)");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out, "3\n");
+}
+
+TEST_F(Watch, ForgetsWhatIsLongAgo) {
+  std::string rows;
+  for (int j = 0; j < 400; ++j) rows += "0.98,0.01,0.01\n";
+  for (int j = 0; j < 400; ++j) rows += "0.01,0.98,0.01\n";
+  file("rows.csv", rows);
+  const auto coats = [&](const std::string& options) {
+    const CommandResult result = labelshift("watch --format json " + options + kTinySource + "< rows.csv");
+    return objects(result.out).back()["target_prior"][1].get<double>();
+  };
+  EXPECT_LT(coats(""), 0.7);
+  EXPECT_GT(coats("--half-life 20"), 0.9);
+}
+
+TEST_F(Watch, ABadRowIsNamedAfterWhatWasKnown) {
+  file("rows.csv", "0.5,0.25,0.25\n0.5,0.5,0.25\n");
+  const CommandResult result = labelshift("watch" + kTinySource + "< rows.csv");
+  EXPECT_EQ(result.status, kInput);
+  EXPECT_THAT(result.out, StartsWith("After 1 row\n"));
+  EXPECT_EQ(result.err,
+            "error: standard input, line 2: probabilities sum to 1.25, not 1 within 0.001; use --logits for raw scores "
+            "or --renormalise for rounded ones\n");
+  EXPECT_EQ(labelshift("watch --renormalise" + kTinySource + "< rows.csv").status, 0);
+  file("rows.csv", "0.5,0.25,0.25\n0.5,0.5\n");
+  EXPECT_THAT(labelshift("watch" + kTinySource + "< rows.csv").err, StartsWith("error: standard input, line 2"));
+  file("rows.csv", "Coat,Pullover,Shirt\n0.5,0.25,0.25\n");
+  expect_failure("watch" + kTinySource + "< rows.csv", kInput,
+                 "standard input, column 1: found \"Coat\", expected \"Pullover\" as in "
+                 "examples/tiny/source_probs.csv; the columns of both must be the same classes in the same order");
+  expect_failure("watch" + kTinySource + "< /dev/null", kInput,
+                 "standard input: found no rows, expected one row of probabilities a line");
+}
+
+TEST_F(Watch, ChecksItsOptions) {
+  expect_failure("watch", kUsage, "--source-probs is required");
+  expect_failure("watch --every 0" + kTinySource, kUsage,
+                 "--every: found \"0\", expected a number that is whole and at least 1");
+  expect_failure("watch --alarm 2" + kTinySource, kUsage,
+                 "--alarm: found \"2\", expected a number that is between 0 and 1");
+}
+
+}  // namespace
+}  // namespace labelshift
