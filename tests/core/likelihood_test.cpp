@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "labelshift/core/blas.hpp"
+#include "labelshift/core/calibration.hpp"
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/row_block.hpp"
 #include "tests/core/exact_problems.hpp"
@@ -257,6 +258,57 @@ TEST_P(EveryKernel, GivesThePlainSums) {
       double logs = 0.0;
       for (const double x : mixture) logs += std::log(x);
       EXPECT_NEAR(k->sum_of_logs(mixture.data(), kBlockRows), logs, 1e-12 * (1.0 + std::abs(logs)));
+    }
+  }
+}
+
+TEST_P(EveryKernel, DoesInRegistersWhatItDoesByColumns) {
+  const LikelihoodKernel* k = kernel();
+  if (!k) GTEST_SKIP() << "this processor cannot run it";
+  for (Index m = 2; m <= LikelihoodKernel::kFewColumns; ++m) {
+    Rng rng(9, static_cast<std::uint64_t>(m));
+    const RowMajorF floats = hard_problem(Target::kPlain, kBlockRows, m, rng).probs.cast<float>();
+    const RowMajorMatrix<double> doubles = floats.cast<double>();
+    const Eigen::VectorXd r = dirichlet(m, 1.0, rng);
+    Eigen::VectorXd root(kBlockRows);
+    for (Index b = 0; b < kBlockRows; ++b) root[b] = b % 5 == 0 ? 0.0 : rng.uniform();
+
+    const auto doubles_of = [](Index count) { return Eigen::VectorXd(Eigen::VectorXd::Constant(count, 0.25)); };
+    Eigen::VectorXd t = doubles_of(m * kBlockRows), mixture = doubles_of(kBlockRows), gradient = doubles_of(m * 8);
+    k->load_floats(floats.data(), m, 1, kBlockRows, m, kBlockRows, t.data());
+    k->scores(t.data(), r.data(), root.data(), m, kBlockRows, mixture.data(), gradient.data());
+    k->scores(t.data(), r.data(), root.data(), m, kBlockRows, mixture.data(), nullptr);
+
+    Eigen::VectorXd few_t = doubles_of(m * kBlockRows), few_mixture = doubles_of(kBlockRows);
+    Eigen::VectorXd few_gradient = doubles_of(m * 8);
+    const auto expect_equal = [&] {  // up to the order of rounding
+      EXPECT_LE((few_t - t).cwiseAbs().maxCoeff(), 1e-14 * t.maxCoeff()) << m;
+      EXPECT_LE((few_mixture - mixture).cwiseAbs().maxCoeff(), 1e-15) << m;
+      EXPECT_LE((few_gradient - gradient).cwiseAbs().maxCoeff(), 1e-14 * gradient.maxCoeff()) << m;
+    };
+    k->few_scores_floats(floats.data(), m, r.data(), root.data(), m, kBlockRows, few_mixture.data(),
+                         few_gradient.data(), few_t.data());
+    EXPECT_EQ(few_t, doubles_of(m * kBlockRows)) << "only one of the two is asked for";
+    k->few_scores_floats(floats.data(), m, r.data(), root.data(), m, kBlockRows, few_mixture.data(), nullptr,
+                         few_t.data());
+    expect_equal();
+    few_gradient = doubles_of(m * 8);
+    k->few_scores_doubles(doubles.data(), m, r.data(), root.data(), m, kBlockRows, few_mixture.data(),
+                          few_gradient.data(), few_t.data());
+    k->few_scores_doubles(doubles.data(), m, r.data(), root.data(), m, kBlockRows, few_mixture.data(), nullptr,
+                          few_t.data());
+    expect_equal();
+
+    EXPECT_TRUE(k->few_probabilities_floats(floats.data(), m, kBlockRows, m, 1e-3));
+    EXPECT_TRUE(k->few_probabilities_doubles(doubles.data(), m, kBlockRows, m, 1e-3));
+    for (const float bad : {NAN, INFINITY, -INFINITY, -1e-6f, 1.1f}) {
+      for (const Index row : {0, 9, 247}) {
+        RowMajorF spoilt = floats;
+        spoilt(row, m - 1) = bad;
+        EXPECT_FALSE(k->few_probabilities_floats(spoilt.data(), m, kBlockRows, m, 1e-3)) << bad << " in row " << row;
+        const RowMajorMatrix<double> spoilt_doubles = spoilt.cast<double>();
+        EXPECT_FALSE(k->few_probabilities_doubles(spoilt_doubles.data(), m, kBlockRows, m, 1e-3)) << bad;
+      }
     }
   }
 }

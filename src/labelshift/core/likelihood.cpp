@@ -9,6 +9,7 @@
 #include <limits>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "labelshift/core/blas.hpp"
@@ -46,6 +47,23 @@ double sum_of_logs(const LikelihoodKernel& kernel, const double* mixture, const 
   for (Index b = 0; b < count; ++b)
     if (root_weight[b] > 0.0) total += root_weight[b] * root_weight[b] * std::log(mixture[b]);
   return total;
+}
+
+/// kernel.scores of a block of rows, by the shortest way there is.
+void score_rows(const LikelihoodKernel& kernel, const MatrixView& rows, const double* ratio, const double* root_weight,
+                double* mixture, double* gradient, double* t) {
+  const Index m = rows.cols();
+  const bool in_registers = rows.visit([&](const auto* data, Index row_stride, Index col_stride) {
+    if (m > LikelihoodKernel::kFewColumns || rows.rows() != kBlockRows || col_stride != 1) return false;
+    if constexpr (std::is_same_v<decltype(data), const float*>)
+      kernel.few_scores_floats(data, row_stride, ratio, root_weight, m, kBlockRows, mixture, gradient, t);
+    else
+      kernel.few_scores_doubles(data, row_stride, ratio, root_weight, m, kBlockRows, mixture, gradient, t);
+    return true;
+  });
+  if (in_registers) return;
+  load_rows(rows, t);
+  kernel.scores(t, ratio, root_weight, m, kBlockRows, mixture, gradient);
 }
 
 /// Runs work(chunk, sums) for every chunk and adds the sums in the order of the chunks, on as many threads as asked
@@ -145,14 +163,13 @@ LikelihoodValue Likelihood::pass(const Eigen::VectorXd& target_prior, Derivative
     const Index end = std::min(n, (which + 1) * chunk);
     for (Index first = which * chunk; first < end; first += kBlockRows) {
       const Index count = std::min(kBlockRows, end - first);
-      load_rows(f.middle_rows(first, count), t.data());
       for (Index b = 0; weighted && b < count; ++b) {
         const double w = weight(first + b);
         root_weight[b] = weighting == Weighting::kPlain ? std::sqrt(w) : w / std::sqrt(mean_weight);
       }
       std::fill(root_weight.data() + count, root_weight.data() + kBlockRows, 0.0);
-      kernel.scores(t.data(), r.data(), root_weight.data(), m, kBlockRows, mixture.data(),
-                    curved ? nullptr : sums.gradient.data());
+      score_rows(kernel, f.middle_rows(first, count), r.data(), root_weight.data(), mixture.data(),
+                 curved ? nullptr : sums.gradient.data(), t.data());
       sums.log_likelihood += sum_of_logs(kernel, mixture.data(), root_weight.data(), count, weighted);
       if (curved && in_lanes) kernel.outer_products(t.data(), m, kBlockRows, sums.curvature.data());
       if (curved && !in_lanes) add_outer_products(t.data(), kBlockRows, m, sums.curvature.data());

@@ -3,6 +3,9 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 
 // Compiled once for each instruction set, with LABELSHIFT_KERNEL naming the result. Only C headers are included: an
 // inline function of a C++ header, compiled here for a newer processor, could be the copy the linker keeps for all.
@@ -40,6 +43,10 @@ inline double significant(double value) {
 
 template <typename Scalar>
 inline Lanes load_as_doubles(const Scalar* from) {
+#ifdef __AVX512F__
+  // GCC 12 converts two halves and puts them together, which is all on the one port that the transposition needs.
+  if constexpr (sizeof(Scalar) == sizeof(float)) return _mm512_cvtps_pd(_mm256_loadu_ps(from));
+#endif
   typedef Scalar Narrow __attribute__((vector_size(sizeof(Scalar) * kLanes)));
   Narrow narrow;
   memcpy(&narrow, from, sizeof narrow);
@@ -50,7 +57,7 @@ inline Lanes load_as_doubles(const Scalar* from) {
 
 /// An 8 x 8 tile turned over in registers: swap within pairs, then pairs, then halves.
 template <typename Scalar>
-inline void transpose_tile(const Scalar* data, ptrdiff_t row_stride, ptrdiff_t stride, double* t) {
+inline void load_tile(const Scalar* data, ptrdiff_t row_stride, Lanes* columns) {
   Lanes row[8], pair[8], four[8];
   for (int i = 0; i < 8; ++i) row[i] = load_as_doubles(data + i * row_stride);
   for (int i = 0; i < 8; i += 2) {
@@ -64,9 +71,23 @@ inline void transpose_tile(const Scalar* data, ptrdiff_t row_stride, ptrdiff_t s
     }
   }
   for (int k = 0; k < 4; ++k) {
-    store(__builtin_shufflevector(four[k], four[k + 4], 0, 1, 2, 3, 8, 9, 10, 11), t + k * stride);
-    store(__builtin_shufflevector(four[k], four[k + 4], 4, 5, 6, 7, 12, 13, 14, 15), t + (k + 4) * stride);
+    columns[k] = __builtin_shufflevector(four[k], four[k + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    columns[k + 4] = __builtin_shufflevector(four[k], four[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }
+}
+
+/// One value of each of eight rows.
+template <typename Scalar>
+inline Lanes load_column(const Scalar* data, ptrdiff_t row_stride) {
+  const Scalar column[kLanes] = {data[0],
+                                 data[row_stride],
+                                 data[2 * row_stride],
+                                 data[3 * row_stride],
+                                 data[4 * row_stride],
+                                 data[5 * row_stride],
+                                 data[6 * row_stride],
+                                 data[7 * row_stride]};
+  return load_as_doubles(column);
 }
 
 template <typename Scalar>
@@ -80,7 +101,11 @@ void load_rows(const Scalar* data, ptrdiff_t row_stride, ptrdiff_t col_stride, p
   } else if (col_stride == 1 && cols >= 8) {
     for (; done + 8 <= count; done += 8) {
       const Scalar* rows = data + done * row_stride;
-      for (ptrdiff_t c = 0; c + 8 <= cols; c += 8) transpose_tile(rows + c, row_stride, stride, t + c * stride + done);
+      for (ptrdiff_t c = 0; c + 8 <= cols; c += 8) {
+        Lanes columns[8];
+        load_tile(rows + c, row_stride, columns);
+        for (int i = 0; i < 8; ++i) store(columns[i], t + (c + i) * stride + done);
+      }
       for (ptrdiff_t c = cols - cols % 8; c < cols; ++c)
         for (ptrdiff_t b = 0; b < 8; ++b) t[c * stride + done + b] = significant(rows[b * row_stride + c]);
     }
@@ -184,6 +209,89 @@ void outer_products(const double* t, ptrdiff_t cols, ptrdiff_t stride, double* c
   if (c < cols) tile_row<1>(t, c, cols, stride, curvature);
 }
 
+/// Eight rows of M contiguous columns as M registers.
+template <int M, typename Scalar>
+inline void load_columns(const Scalar* rows, ptrdiff_t row_stride, Lanes* columns) {
+  if constexpr (M >= 8) load_tile(rows, row_stride, columns);
+  if constexpr (M >= 16) load_tile(rows + 8, row_stride, columns + 8);
+#pragma GCC unroll 8
+  for (int c = M - M % 8; c < M; ++c) columns[c] = load_column(rows + c, row_stride);
+}
+
+template <int M, typename Scalar>
+bool few_probabilities(const Scalar* data, ptrdiff_t row_stride, ptrdiff_t count, double tolerance) {
+  Bits valid = Bits{} - 1;
+  Lanes least = {};
+  for (ptrdiff_t b = 0; b < count; b += kLanes) {
+    Lanes columns[M];
+    load_columns<M>(data + b * row_stride, row_stride, columns);
+    Lanes row_sum = {};
+#pragma GCC unroll 16
+    for (int c = 0; c < M; ++c) {
+      row_sum += columns[c];
+      least = columns[c] < least ? columns[c] : least;
+    }
+    // A comparison with NaN is false, so it is "within" that is asked for.
+    valid &= (row_sum - 1.0 <= tolerance) & (1.0 - row_sum <= tolerance);
+  }
+  for (int i = 0; i < kLanes; ++i)
+    if (valid[i] == 0 || least[i] != 0.0) return false;
+  return true;
+}
+
+template <int M, typename Scalar>
+void few_scores(const Scalar* data, ptrdiff_t row_stride, const double* ratio, const double* root_weight,
+                ptrdiff_t stride, double* mixture, double* gradient, double* t) {
+  Lanes totals[M];
+#pragma GCC unroll 16
+  for (int c = 0; c < M; ++c) totals[c] = gradient == nullptr ? Lanes{} : load(gradient + c * kLanes);
+  for (ptrdiff_t b = 0; b < stride; b += kLanes) {
+    Lanes columns[M];
+    load_columns<M>(data + b * row_stride, row_stride, columns);
+    Lanes even = columns[0] * ratio[0];
+    Lanes odd = {};
+#pragma GCC unroll 16
+    for (int c = 1; c < M; ++c) (c % 2 == 0 ? even : odd) += columns[c] * ratio[c];
+    const Lanes mixed = even + odd;
+    store(mixed, mixture + b);
+    const Lanes root = load(root_weight + b);
+    const Lanes scale = root > 0.0 ? root / mixed : Lanes{};  // as in scores()
+    if (gradient == nullptr) {
+#pragma GCC unroll 16
+      for (int c = 0; c < M; ++c) store(columns[c] * scale, t + c * stride + b);
+    } else {
+      const Lanes share = scale * root;
+#pragma GCC unroll 16
+      for (int c = 0; c < M; ++c) totals[c] += columns[c] * share;
+    }
+  }
+  if (gradient == nullptr) return;
+#pragma GCC unroll 16
+  for (int c = 0; c < M; ++c) store(totals[c], gradient + c * kLanes);
+}
+
+/// Calls use<cols>().
+template <int M = LikelihoodKernel::kFewColumns, typename Use>
+inline auto with_columns(ptrdiff_t cols, const Use& use) {
+  if constexpr (M > 1) {
+    if (cols != M) return with_columns<M - 1>(cols, use);
+  }
+  return use.template operator()<M>();
+}
+
+template <typename Scalar>
+bool any_few_probabilities(const Scalar* data, ptrdiff_t row_stride, ptrdiff_t count, ptrdiff_t cols,
+                           double tolerance) {
+  return with_columns(cols, [&]<int M>() { return few_probabilities<M>(data, row_stride, count, tolerance); });
+}
+
+template <typename Scalar>
+void any_few_scores(const Scalar* data, ptrdiff_t row_stride, const double* ratio, const double* root_weight,
+                    ptrdiff_t cols, ptrdiff_t stride, double* mixture, double* gradient, double* t) {
+  with_columns(cols,
+               [&]<int M>() { few_scores<M>(data, row_stride, ratio, root_weight, stride, mixture, gradient, t); });
+}
+
 double sum_of_logs(const double* mixture, ptrdiff_t count) {
   // log of a product is cheaper than a sum of logs: multiply the mantissas, which are in [1, 2), and add the exponents.
   const Bits mantissa_mask = Bits{} + 0x000fffffffffffff;
@@ -219,7 +327,15 @@ double sum_of_logs(const double* mixture, ptrdiff_t count) {
 
 }  // namespace
 
-const LikelihoodKernel LABELSHIFT_KERNEL = {load_rows<float>, load_rows<double>, all_probabilities,
-                                            scores,           outer_products,    sum_of_logs};
+const LikelihoodKernel LABELSHIFT_KERNEL = {load_rows<float>,
+                                            load_rows<double>,
+                                            all_probabilities,
+                                            scores,
+                                            outer_products,
+                                            any_few_probabilities<float>,
+                                            any_few_probabilities<double>,
+                                            any_few_scores<float>,
+                                            any_few_scores<double>,
+                                            sum_of_logs};
 
 }  // namespace labelshift

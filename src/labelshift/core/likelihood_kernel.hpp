@@ -31,6 +31,22 @@ struct LikelihoodKernel {
   /// sum_b t[c][b] t[d][b] is added to the lanes of curvature[c * cols + d] for every d <= c.
   void (*outer_products)(const double* t, std::ptrdiff_t cols, std::ptrdiff_t stride, double* curvature);
 
+  /// With up to this many columns a block is worked on in registers, straight from rows whose columns are contiguous:
+  /// writing it out as columns and reading it back costs more than the arithmetic.
+  static constexpr std::ptrdiff_t kFewColumns = 16;
+  /// What load_* and all_probabilities do together, for `count` rows, a multiple of kLanes.
+  bool (*few_probabilities_floats)(const float* data, std::ptrdiff_t row_stride, std::ptrdiff_t count,
+                                   std::ptrdiff_t cols, double tolerance);
+  bool (*few_probabilities_doubles)(const double* data, std::ptrdiff_t row_stride, std::ptrdiff_t count,
+                                    std::ptrdiff_t cols, double tolerance);
+  /// What load_* and scores do together, for `stride` rows; t is only written to, and only if gradient is null.
+  void (*few_scores_floats)(const float* data, std::ptrdiff_t row_stride, const double* ratio,
+                            const double* root_weight, std::ptrdiff_t cols, std::ptrdiff_t stride, double* mixture,
+                            double* gradient, double* t);
+  void (*few_scores_doubles)(const double* data, std::ptrdiff_t row_stride, const double* ratio,
+                             const double* root_weight, std::ptrdiff_t cols, std::ptrdiff_t stride, double* mixture,
+                             double* gradient, double* t);
+
   /// sum_b log(mixture[b]); count is a multiple of kLanes.
   double (*sum_of_logs)(const double* mixture, std::ptrdiff_t count);
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <vector>
 
 #include "labelshift/core/error.hpp"
@@ -31,6 +32,23 @@ void check_row(const MatrixView& probs, Index row, const std::string& name) {
                 fmt::format("{}, row {}: probabilities sum to {:.6g}, not 1 within {}; use --logits for raw scores or "
                             "--renormalise for rounded ones",
                             name, row + 1, sum, kRowSumTolerance));
+}
+
+/// Whether every row of a block is made of probabilities; t is for its columns.
+bool all_probabilities(const MatrixView& rows, double* t) {
+  constexpr double tolerance = kRowSumTolerance + kSlack;
+  const LikelihoodKernel& kernel = best_kernel();
+  const Index m = rows.cols();
+  return rows.visit([&](const auto* data, Index row_stride, Index col_stride) {
+    if (m <= LikelihoodKernel::kFewColumns && rows.rows() % LikelihoodKernel::kLanes == 0 && col_stride == 1) {
+      if constexpr (std::is_same_v<decltype(data), const float*>)
+        return kernel.few_probabilities_floats(data, row_stride, rows.rows(), m, tolerance);
+      else
+        return kernel.few_probabilities_doubles(data, row_stride, rows.rows(), m, tolerance);
+    }
+    load_rows(rows, t);
+    return kernel.all_probabilities(t, m, kBlockRows, rows.rows(), tolerance);
+  });
 }
 
 }  // namespace
@@ -60,8 +78,7 @@ void check_probabilities(const MatrixView& probs, const std::string& name) {
   AlignedDoubles t(probs.cols() * kBlockRows);
   for (Index first = 0; first < probs.rows(); first += kBlockRows) {
     const Index count = std::min(kBlockRows, probs.rows() - first);
-    load_rows(probs.middle_rows(first, count), t.data());
-    if (best_kernel().all_probabilities(t.data(), probs.cols(), kBlockRows, count, kRowSumTolerance + kSlack)) continue;
+    if (all_probabilities(probs.middle_rows(first, count), t.data())) continue;
     for (Index j = first; j < first + count; ++j) check_row(probs, j, name);
   }
 }
