@@ -13,6 +13,9 @@ void dsyrk_(const char* uplo, const char* trans, const int* n, const int* k, con
             const int* lda, const double* beta, double* c, const int* ldc);
 void dposv_(const char* uplo, const int* n, const int* nrhs, double* a, const int* lda, double* b, const int* ldb,
             int* info);
+void dpotrf_(const char* uplo, const int* n, double* a, const int* lda, int* info);
+void dtrsm_(const char* side, const char* uplo, const char* trans, const char* diag, const int* m, const int* n,
+            const double* alpha, const double* a, const int* lda, double* b, const int* ldb);
 void openblas_set_num_threads(int threads);
 int openblas_get_num_threads(void);
 }
@@ -43,6 +46,24 @@ bool solve_positive_definite(Eigen::MatrixXd& a, Eigen::Ref<Eigen::MatrixXd> b) 
   int info = 0;
   dposv_("L", &n, &columns, a.data(), &lda, b.data(), &ldb, &info);
   return info == 0;
+}
+
+bool factor_positive_definite(Eigen::MatrixXd& a) {
+  assert(a.rows() == a.cols());
+  const int n = static_cast<int>(a.rows());
+  if (n == 0) return true;
+  int info = 0;
+  dpotrf_("L", &n, a.data(), &n, &info);
+  return info == 0;
+}
+
+void solve_lower_triangular(const Eigen::MatrixXd& lower, Eigen::MatrixXd& b) {
+  assert(lower.rows() == lower.cols() && lower.rows() == b.rows());
+  const int n = static_cast<int>(b.rows());
+  const int columns = static_cast<int>(b.cols());
+  if (n == 0) return;
+  const double one = 1.0;
+  dtrsm_("L", "L", "N", "N", &n, &columns, &one, lower.data(), &n, b.data(), &n);
 }
 
 void check_fast_blas() {

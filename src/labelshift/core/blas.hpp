@@ -14,6 +14,13 @@ void add_outer_products(const Eigen::MatrixXd& columns, Eigen::MatrixXd& lower);
 /// false if A is not positive definite.
 bool solve_positive_definite(Eigen::MatrixXd& a, Eigen::Ref<Eigen::MatrixXd> b);
 
+/// Overwrites the lower triangle of a symmetric positive definite A with its Cholesky factor; false if A is not
+/// positive definite. The upper triangle is neither read nor written.
+bool factor_positive_definite(Eigen::MatrixXd& a);
+
+/// Overwrites b with L^-1 b, where L is the lower triangle of `lower`.
+void solve_lower_triangular(const Eigen::MatrixXd& lower, Eigen::MatrixXd& b);
+
 /// Throws Error{kSystem} that says what to install if the BLAS this process is bound to is not OpenBLAS: Debian's
 /// default reference BLAS is 50 times slower. Looks at the bound symbol, so it costs nothing.
 void check_fast_blas();

@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <Eigen/Cholesky>
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
+#include "labelshift/core/blas.hpp"
 #include "labelshift/core/distributions.hpp"
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/probabilities.hpp"
@@ -125,8 +126,8 @@ struct MixtureFit {
 
 /// A q, with V(q) factored and the multipliers that price its misfit.
 struct Candidate {
-  Eigen::VectorXd q;  // (k) sums to 1
-  Eigen::LLT<Eigen::MatrixXd> covariance;
+  Eigen::VectorXd q;           // (k) sums to 1
+  Eigen::MatrixXd factor;      // (D, D) L of V = L L^T, in its lower triangle
   Eigen::VectorXd multiplier;  // (D) V^-1 (pi - M q)
   double statistic;            // J(q) = (pi - M q)^T V(q)^-1 (pi - M q)
 };
@@ -180,13 +181,20 @@ class MinimumChiSquared {
     factors.leftCols(k) = source_ * scale.asDiagonal();
     factors.col(k) = target_ / std::sqrt(data_.target_rows);
     const Eigen::VectorXd diagonal = source_ * scale.cwiseAbs2() + target_ / data_.target_rows;
-    Eigen::MatrixXd v = Eigen::MatrixXd::Constant(cells, cells, diagonal.mean() / static_cast<double>(cells));
+    Eigen::MatrixXd v = Eigen::MatrixXd::Zero(cells, cells);
+    add_outer_products(factors, v);
+    v = (diagonal.mean() / static_cast<double>(cells) - v.array()).matrix();
     v.diagonal() += diagonal;
-    v.selfadjointView<Eigen::Lower>().rankUpdate(factors, -1.0);
 
+    Candidate result{.q = q, .factor = std::move(v), .multiplier = Eigen::VectorXd::Zero(cells), .statistic = 0.0};
+    if (!factor_positive_definite(result.factor)) {  // rounding: no q to go to
+      result.statistic = std::numeric_limits<double>::infinity();
+      return result;
+    }
     const Eigen::VectorXd misfit = data_.target - data_.source * q;
-    Candidate result{.q = q, .covariance = Eigen::LLT<Eigen::MatrixXd>(v), .multiplier = {}, .statistic = 0.0};
-    result.multiplier = result.covariance.solve(misfit);
+    result.multiplier = misfit;
+    result.factor.triangularView<Eigen::Lower>().solveInPlace(result.multiplier);
+    result.factor.transpose().triangularView<Eigen::Upper>().solveInPlace(result.multiplier);
     result.statistic = misfit.dot(result.multiplier);
     return result;
   }
@@ -204,16 +212,20 @@ class MinimumChiSquared {
   void descend(Candidate& best) const {
     for (int step = 0; step < kMostSteps; ++step) {
       const Eigen::MatrixXd fitted = fitted_source(best);
-      const Eigen::MatrixXd whitened = best.covariance.matrixL().solve(fitted);
+      Eigen::MatrixXd whitened = fitted;
+      solve_lower_triangular(best.factor, whitened);
       Eigen::MatrixXd information = Eigen::MatrixXd::Zero(fitted.cols(), fitted.cols());
-      information.selfadjointView<Eigen::Lower>().rankUpdate(whitened.transpose());
+      add_outer_products(whitened.data(), whitened.rows(), whitened.cols(), information.data());
       // That of a prior with standard deviation 1: nothing beside what the data know of an identified q_c, but it keeps
       // directions the data know nothing of from running away. It shortens steps and does not move the minimum.
       information.diagonal().array() += 1.0;
-      const Eigen::LLT<Eigen::MatrixXd> solver(information);
-      const Eigen::VectorXd free = solver.solve(fitted.transpose() * best.multiplier);
-      const Eigen::VectorXd ones = solver.solve(Eigen::VectorXd::Ones(free.size()));
-      const Eigen::VectorXd direction = free - ones * (free.sum() / ones.sum());  // keeps sum q = 1
+      Eigen::MatrixXd factor = information;
+      Eigen::MatrixXd solved(fitted.cols(), 2);  // information^-1 times minus half the gradient, and times ones
+      solved.col(0) = fitted.transpose() * best.multiplier;
+      solved.col(1).setOnes();
+      if (!solve_positive_definite(factor, solved)) return;
+      const Eigen::VectorXd direction =
+          solved.col(0) - solved.col(1) * (solved.col(0).sum() / solved.col(1).sum());  // keeps sum q = 1
       if (direction.dot(information.selfadjointView<Eigen::Lower>() * direction) < 1e-4)
         return;  // what J would fall by: nothing to a p-value
       double length = 1.0;

@@ -1,0 +1,27 @@
+#include "labelshift/core/blas.hpp"
+
+#include <gtest/gtest.h>
+
+namespace labelshift {
+namespace {
+
+using Eigen::MatrixXd;
+
+TEST(Blas, FactorsAPositiveDefiniteMatrixByItsLowerTriangle) {
+  // (2 0; 1 3) (2 1; 0 3) = (4 2; 2 10); the upper triangle is somebody else's.
+  MatrixXd a{{4.0, -7.0}, {2.0, 10.0}};
+  EXPECT_TRUE(factor_positive_definite(a));
+  EXPECT_EQ(a, (MatrixXd{{2.0, -7.0}, {1.0, 3.0}}));
+  MatrixXd indefinite{{1.0, 0.0}, {2.0, 1.0}};
+  EXPECT_FALSE(factor_positive_definite(indefinite));
+}
+
+TEST(Blas, SolvesALowerTriangularSystemForEveryColumn) {
+  const MatrixXd lower{{2.0, -7.0}, {1.0, 3.0}};
+  MatrixXd b{{4.0, 2.0}, {8.0, -2.0}};  // L (2 1; 2 -1)
+  solve_lower_triangular(lower, b);
+  EXPECT_EQ(b, (MatrixXd{{2.0, 1.0}, {2.0, -1.0}}));
+}
+
+}  // namespace
+}  // namespace labelshift
