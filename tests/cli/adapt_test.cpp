@@ -95,6 +95,15 @@ TEST_F(Adapt, AnInterruptLeavesNoHalfWrittenFile) {
   EXPECT_EQ(shell("ls").out, "B.npy\nexamples\nout.csv.gz\nscript\nstderr\nstdout\n");
 }
 
+TEST_F(Adapt, WritesBothFilesOrNeither) {
+  for (const char* outputs : {"--output-probs p.csv --output-labels /dev/full",
+                              "--output-probs /dev/full "
+                              "--output-labels y.csv"})
+    expect_failure(std::string("adapt ") + outputs + kTiny, kSystem,
+                   "cannot write /dev/full: no space left on device; free some or choose another place");
+  EXPECT_EQ(shell("ls").out, "examples\nscript\nstderr\nstdout\n");
+}
+
 TEST_F(Adapt, AsksForSomethingToWriteThatCanBeWritten) {
   expect_failure("adapt" + kTiny, kUsage, "nothing to write; give --output-probs, --output-labels or both");
   expect_failure("adapt --output-probs x.csv --output-labels x.csv" + kTiny, kUsage,

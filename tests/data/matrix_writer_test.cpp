@@ -73,6 +73,19 @@ TEST_F(MatrixWriterTest, LeavesNothingBehindWithoutCommit) {
   EXPECT_TRUE(std::filesystem::is_empty(path("")));
 }
 
+TEST_F(MatrixWriterTest, FilesThatBelongTogetherCanBeFinishedBeforeTheFirstAppears) {
+  MatrixWriter rows(path("p.csv.gz"), {.rows = 1, .cols = 2, .float32 = false, .column_names = {}});
+  rows.append(Eigen::MatrixXd(Eigen::MatrixXd::Ones(1, 2)));
+  rows.finish();
+  LabelWriter labels(path("y.csv"), std::vector<int>{1}, {});
+  EXPECT_FALSE(std::filesystem::exists(path("p.csv.gz")));
+  EXPECT_FALSE(std::filesystem::exists(path("y.csv")));
+  rows.commit();
+  labels.commit();
+  EXPECT_EQ(read_matrix(path("p.csv.gz")).view()(0, 1), 1.0);
+  EXPECT_EQ(bytes_of(path("y.csv")), "label\n1\n");
+}
+
 TEST_F(MatrixWriterTest, RefusesAnEndingItDoesNotKnow) {
   for (const std::string name : {"p.json", "p.gz", "p.npy.gz"})
     expect_error(

@@ -30,6 +30,16 @@ TEST_F(OutputFileTest, AppearsInCommitWithAllItsBytes) {
   EXPECT_EQ(files(), 1);
 }
 
+TEST_F(OutputFileTest, IsWholeButHasNoNameBetweenFinishAndCommit) {
+  OutputFile out(path("x.svg"));
+  out.write("all of it");
+  out.finish();
+  EXPECT_FALSE(std::filesystem::exists(path("x.svg")));
+  out.commit();
+  EXPECT_EQ(bytes_of(path("x.svg")), "all of it");
+  EXPECT_EQ(files(), 1);
+}
+
 TEST_F(OutputFileTest, LeavesNothingBehindWithoutCommit) {
   file("x.svg", "old");
   {

@@ -67,8 +67,12 @@ Adapted write_adapted(const AdaptOptions& options, const Input& input, const Lab
     }
   }
   if (interrupt.requested()) return adapted;  // to nobody: the signal ends the process first
+  // Both files are on the disk before the first takes its name, so that a full disk leaves neither.
+  if (writer) writer->finish();
+  std::optional<LabelWriter> label_writer;
+  if (!options.output_labels.empty()) label_writer.emplace(options.output_labels, labels, input.class_names);
   if (writer) writer->commit();
-  if (!options.output_labels.empty()) write_labels(options.output_labels, labels, input.class_names);
+  if (label_writer) label_writer->commit();
   return adapted;
 }
 

@@ -90,8 +90,13 @@ class TableFile {
     put({reinterpret_cast<const char*>(&value), sizeof value});
   }
 
-  void commit() {
+  void finish() {
+    if (std::exchange(finished_, true)) return;
     flush(Z_FINISH);
+    file_.finish();
+  }
+  void commit() {
+    finish();
     file_.commit();
   }
 
@@ -128,6 +133,7 @@ class TableFile {
   OutputFile file_;
   std::unique_ptr<Compressor> compressor_;
   fmt::memory_buffer pending_;
+  bool finished_ = false;
 };
 
 MatrixWriter::MatrixWriter(const std::string& path, Layout layout)
@@ -165,13 +171,20 @@ void MatrixWriter::append(const MatrixView& rows) {
   layout_.float32 ? write_as(float{}) : write_as(double{});
 }
 
-void MatrixWriter::commit() {
+void MatrixWriter::finish() {
   assert(appended_ == layout_.rows);
+  file_->finish();
+}
+
+void MatrixWriter::commit() {
+  finish();
   file_->commit();
 }
 
-void write_labels(const std::string& path, std::span<const int> labels, const std::vector<std::string>& class_names) {
-  TableFile file(path);
+LabelWriter::LabelWriter(const std::string& path, std::span<const int> labels,
+                         const std::vector<std::string>& class_names)
+    : file_(std::make_unique<TableFile>(path)) {
+  TableFile& file = *file_;
   file.put(file.npy() ? npy_header("<i4", fmt::format("{},", labels.size())) : "label\n");
   for (const int label : labels) {
     if (file.npy())
@@ -181,7 +194,17 @@ void write_labels(const std::string& path, std::span<const int> labels, const st
     else
       file.put(as_cell(class_names[static_cast<std::size_t>(label)]) + '\n');
   }
-  file.commit();
+  file.finish();
+}
+
+LabelWriter::~LabelWriter() = default;
+
+void LabelWriter::commit() {
+  file_->commit();
+}
+
+void write_labels(const std::string& path, std::span<const int> labels, const std::vector<std::string>& class_names) {
+  LabelWriter(path, labels, class_names).commit();
 }
 
 }  // namespace labelshift

@@ -26,6 +26,7 @@ class MatrixWriter {
   ~MatrixWriter();
 
   void append(const MatrixView& rows);
+  void finish();  // as that of OutputFile
   void commit();
 
  private:
@@ -35,7 +36,19 @@ class MatrixWriter {
 };
 
 /// Writes one label a row, in the same formats. Texts have the header "label" and show names if there are any; a .npy
-/// array holds the integers.
+/// array holds the integers. The constructor finishes the file, as OutputFile has it; it appears in commit().
+class LabelWriter {
+ public:
+  LabelWriter(const std::string& path, std::span<const int> labels, const std::vector<std::string>& class_names);
+  ~LabelWriter();
+
+  void commit();
+
+ private:
+  std::unique_ptr<class TableFile> file_;
+};
+
+/// The same in one step.
 void write_labels(const std::string& path, std::span<const int> labels, const std::vector<std::string>& class_names);
 
 }  // namespace labelshift

@@ -60,9 +60,14 @@ void OutputFile::write(std::string_view bytes) {
   }
 }
 
-void OutputFile::commit() {
+void OutputFile::finish() {
+  if (descriptor_ < 0) return;
   if (!temporary_.empty() && ::fsync(descriptor_) != 0) fail(errno);
   if (::close(std::exchange(descriptor_, -1)) != 0) fail(errno);
+}
+
+void OutputFile::commit() {
+  finish();
   if (temporary_.empty()) return;
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail(errno);
   temporary_.clear();

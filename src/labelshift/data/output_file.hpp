@@ -17,7 +17,10 @@ class OutputFile {
   ~OutputFile();
 
   void write(std::string_view bytes);
-  /// Makes sure the bytes are on the disk, then gives the file its name. Call it once, last.
+  /// Makes sure the bytes are on the disk; no write may follow. Of several files that belong together, finish all
+  /// before the first is committed: what can go wrong in normal use (a full disk) goes wrong here.
+  void finish();
+  /// Finishes, then gives the file its name. Call it once, last.
   void commit();
 
  private:
