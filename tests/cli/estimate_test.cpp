@@ -146,6 +146,8 @@ TEST_F(Estimate, AClosedFormHasNoGap) {
   const json result = estimate(kTiny + "--estimator bbse");
   EXPECT_TRUE(result["gap"].is_null());
   EXPECT_EQ(result["stopped_by"], "closed-form");
+  EXPECT_THAT(labelshift("estimate --estimator bbse" + kTiny).out, HasSubstr("\nFound by bbse in closed form.\n"));
+  EXPECT_THAT(labelshift("estimate --estimator rlls" + kTiny).out, HasSubstr("\nFound by rlls in 46 iterations.\n"));
 }
 
 TEST_F(Estimate, BootstrapIsRepeatableAndSeeded) {

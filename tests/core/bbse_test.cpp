@@ -34,8 +34,8 @@ TEST(Bbse, MovesNegativeSharesToTheSimplex) {
                                        Eigen::Vector2d(0.5, 0.5), Eigen::Vector2d(0.5, 0.5));
   const Bbse bbse(/*soft=*/false);
   const Eigen::Vector2d predicted(1.0, 0.0);
-  EXPECT_LE((bbse.unprojected_prior(problem.source, predicted, 1.0) - Eigen::Vector2d(8.0, -1.0) / 7.0).norm(), 1e-14);
-  EXPECT_LE((bbse.solve(problem.source, predicted, 1.0) - Eigen::Vector2d(2.0, 0.0)).norm(), 1e-14);
+  EXPECT_LE((bbse.unprojected_prior(problem.source, predicted).prior - Eigen::Vector2d(8.0, -1.0) / 7.0).norm(), 1e-14);
+  EXPECT_LE((bbse.solve(problem.source, predicted).ratio - Eigen::Vector2d(2.0, 0.0)).norm(), 1e-14);
 }
 
 TEST(Bbse, SaysWhatIsMissingOrSingular) {
@@ -49,6 +49,19 @@ TEST(Bbse, SaysWhatIsMissingOrSingular) {
             "estimator");
   problem.source.soft_confusion = Eigen::MatrixXd::Constant(2, 2, 0.25);
   EXPECT_THAT(message(Bbse(true), problem.source, problem.target()), testing::HasSubstr("two classes look the same"));
+}
+
+TEST(Rlls, IteratesUnlessNoShiftIsOptimal) {
+  ExactProblem problem = two_class_population();
+  problem.source.examples = 1000.0;
+  const Eigen::VectorXd same = problem.source.confusion->rowwise().sum();  // the predicted prior without a shift
+  const RatioEstimate still = Rlls().solve(problem.source, same);
+  EXPECT_EQ(still.iterations, 0);
+  EXPECT_EQ(still.stopped_by, StopReason::kClosedForm);
+  EXPECT_LE((still.ratio - Eigen::Vector2d::Ones()).norm(), 1e-15);
+  const RatioEstimate moved = Rlls().solve(problem.source, Eigen::Vector2d(same[0] - 0.2, same[1] + 0.2));
+  EXPECT_EQ(moved.iterations, 46);  // halvings of 70 down to 1e-12
+  EXPECT_EQ(moved.stopped_by, StopReason::kTolerance);
 }
 
 TEST(Rlls, MinimisesItsObjective) {
@@ -69,7 +82,7 @@ TEST(Rlls, MinimisesItsObjective) {
       return (a * r - predicted).norm() + strength * (r.array() - 1.0).matrix().norm();
     };
     const Eigen::VectorXd& p = problem.source.label_prior;
-    const Eigen::VectorXd r = Rlls(options).solve(problem.source, predicted, 1.0);
+    const Eigen::VectorXd r = Rlls(options).solve(problem.source, predicted).ratio;
     EXPECT_NEAR(p.dot(r), 1.0, 1e-12);
     for (int other = 0; other < 200; ++other) {
       const Eigen::VectorXd aim =

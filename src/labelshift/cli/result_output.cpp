@@ -100,11 +100,10 @@ std::string how_found(const Report& report) {
     case StopReason::kRounding:
       break;
   }
-  return fmt::format("Found by {} in {} iterations{}, {}.", report.options.estimator, estimate.iterations,
-                     estimate.stopped_by == StopReason::kIterationLimit ? ", its limit" : "",
-                     estimate.gap
-                         ? fmt::format("within {:.1g} of the best {}", *estimate.gap, objective(report.options))
-                         : "with nothing to tell how near the best it is");
+  return fmt::format(
+      "Found by {} in {} iterations{}{}.", report.options.estimator, estimate.iterations,
+      estimate.stopped_by == StopReason::kIterationLimit ? ", its limit" : "",
+      estimate.gap ? fmt::format(", within {:.1g} of the best {}", *estimate.gap, objective(report.options)) : "");
 }
 
 std::string interval_line(const Report& report) {

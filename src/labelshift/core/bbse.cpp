@@ -13,6 +13,11 @@
 #include "labelshift/core/simplex.hpp"
 
 namespace labelshift {
+namespace {
+
+constexpr double kRidgeTolerance = 1e-12;  // of the logarithm of rlls's ridge
+
+}  // namespace
 
 Eigen::VectorXd predicted_prior(const TargetSample& target, bool soft) {
   Eigen::VectorXd sums = Eigen::VectorXd::Zero(target.probs.cols());
@@ -35,23 +40,23 @@ const Eigen::MatrixXd& ConfusionEstimator::confusion(const SourceSummary& source
   return *matrix;
 }
 
-Eigen::VectorXd ConfusionEstimator::solve(const SourceSummary& source, const Eigen::VectorXd& predicted,
-                                          double target_rows) const {
-  return project_to_simplex(unprojected_prior(source, predicted, target_rows)).array() / source.label_prior.array();
+RatioEstimate ConfusionEstimator::solve(const SourceSummary& source, const Eigen::VectorXd& predicted) const {
+  const Solution found = unprojected_prior(source, predicted);
+  return {.ratio = project_to_simplex(found.prior).array() / source.label_prior.array(),
+          .iterations = found.iterations,
+          .stopped_by = found.iterations > 0 ? StopReason::kTolerance : StopReason::kClosedForm};
 }
 
 RatioEstimate ConfusionEstimator::estimate(const SourceSummary& source, const TargetSample& target) const {
   confusion(source);
   const Likelihood likelihood(source.label_prior, target);  // checks the input, and gives Eq. (3) at the answer
-  const double rows = effective_rows(target.weights, target.probs.rows());
-  RatioEstimate result{.ratio = solve(source, predicted_prior(target, soft_), rows)};
+  RatioEstimate result = solve(source, predicted_prior(target, soft_));
   result.mean_log_likelihood =
       likelihood.at(source.label_prior.cwiseProduct(result.ratio), Derivatives::kGradient).mean_log_likelihood;
-  result.stopped_by = StopReason::kClosedForm;
   return result;
 }
 
-Eigen::VectorXd Bbse::unprojected_prior(const SourceSummary& source, const Eigen::VectorXd& predicted, double) const {
+Bbse::Solution Bbse::unprojected_prior(const SourceSummary& source, const Eigen::VectorXd& predicted) const {
   const Eigen::MatrixXd& a = confusion(source);
   const Eigen::FullPivLU<Eigen::MatrixXd> factors(a);
   if (!factors.isInvertible()) {
@@ -66,10 +71,10 @@ Eigen::VectorXd Bbse::unprojected_prior(const SourceSummary& source, const Eigen
                                   "use bbse-soft or an mlls estimator",
                                   fmt::join(never, ", ")));
   }
-  return source.label_prior.cwiseProduct(factors.solve(predicted));
+  return {.prior = source.label_prior.cwiseProduct(factors.solve(predicted))};
 }
 
-Eigen::VectorXd Rlls::unprojected_prior(const SourceSummary& source, const Eigen::VectorXd& predicted, double) const {
+Rlls::Solution Rlls::unprojected_prior(const SourceSummary& source, const Eigen::VectorXd& predicted) const {
   const Eigen::MatrixXd& a = confusion(source);
   const Index m = a.rows();
   // The paper's Lemma 1 bound on |A_hat - A| sets the strength, times alpha.
@@ -81,25 +86,26 @@ Eigen::VectorXd Rlls::unprojected_prior(const SourceSummary& source, const Eigen
   // it. In terms of q = p (1 + theta) both constraints, r >= 0 and p . r = 1, are the simplex.
   const Eigen::VectorXd& p = source.label_prior;
   const Eigen::VectorXd b = predicted - a.rowwise().sum();
-  if ((a.transpose() * b).norm() <= strength * b.norm()) return p;  // theta = 0 is optimal
+  if ((a.transpose() * b).norm() <= strength * b.norm()) return {.prior = p};  // theta = 0 is optimal
   const Eigen::MatrixXd scaled = a * p.cwiseInverse().asDiagonal();
   const Eigen::MatrixXd gram = scaled.transpose() * scaled;
   SimplexSolver solver;
-  Eigen::VectorXd q = p;
+  Solution found{.prior = p};
   double low = -40.0;
   double high = 30.0;  // log of the ridge; up there theta is 0 up to rounding, which the constraints can make optimal
-  for (int i = 0; i < 80; ++i) {
+  while (high - low > kRidgeTolerance) {
+    ++found.iterations;
     const double log_ridge = 0.5 * (low + high);
     const double ridge = std::exp(log_ridge);
     Eigen::MatrixXd quadratic = gram;
     quadratic.diagonal().array() += ridge / p.array().square();
-    q = solver.solve({quadratic, scaled.transpose() * predicted + ridge * p.cwiseInverse(), Eigen::VectorXd::Zero(m),
-                      Eigen::VectorXd::Zero(m)},
-                     q);
-    const Eigen::VectorXd theta = q.array() / p.array() - 1.0;
+    found.prior = solver.solve({quadratic, scaled.transpose() * predicted + ridge * p.cwiseInverse(),
+                                Eigen::VectorXd::Zero(m), Eigen::VectorXd::Zero(m)},
+                               found.prior);
+    const Eigen::VectorXd theta = found.prior.array() / p.array() - 1.0;
     (ridge * theta.norm() < strength * (a * theta - b).norm() ? low : high) = log_ridge;
   }
-  return q;
+  return found;
 }
 
 }  // namespace labelshift

@@ -16,13 +16,15 @@ class ConfusionEstimator : public RatioEstimator {
 
   RatioEstimate estimate(const SourceSummary& source, const TargetSample& target) const final;
 
-  /// q before it is moved to the simplex: what the linear system says, with negative entries if noise says so.
-  virtual Eigen::VectorXd unprojected_prior(const SourceSummary& source, const Eigen::VectorXd& predicted_prior,
-                                            double target_rows) const = 0;
+  struct Solution {
+    Eigen::VectorXd prior;  // (m) q before it is moved to the simplex, with negative entries if noise says so
+    int iterations = 0;     // 0 for a closed form
+  };
+  virtual Solution unprojected_prior(const SourceSummary& source, const Eigen::VectorXd& predicted_prior) const = 0;
 
-  /// r from a predicted prior of (effectively) target_rows rows. q is moved to the nearest point of the simplex
-  /// (Euclidean), where the linear system gives negative shares.
-  Eigen::VectorXd solve(const SourceSummary& source, const Eigen::VectorXd& predicted_prior, double target_rows) const;
+  /// r from a predicted prior, and how it was found; Eq. (3) is left to those who have the rows. q is moved to the
+  /// nearest point of the simplex (Euclidean), where the linear system gives negative shares.
+  RatioEstimate solve(const SourceSummary& source, const Eigen::VectorXd& predicted_prior) const;
 
  protected:
   /// The confusion matrix in use. Throws Error{kInput} if the source summary has none.
@@ -37,8 +39,7 @@ class ConfusionEstimator : public RatioEstimator {
 class Bbse : public ConfusionEstimator {
  public:
   using ConfusionEstimator::ConfusionEstimator;
-  Eigen::VectorXd unprojected_prior(const SourceSummary& source, const Eigen::VectorXd& predicted_prior,
-                                    double target_rows) const override;
+  Solution unprojected_prior(const SourceSummary& source, const Eigen::VectorXd& predicted_prior) const override;
 };
 
 struct RllsOptions {
@@ -49,12 +50,12 @@ struct RllsOptions {
 };
 
 /// Regularised learning under label shift (Azizzadenesheli et al. 2019): with theta = r - 1, minimise
-/// |A theta - (b - A 1)|_2 + strength |theta|_2 subject to r >= 0 and p_tr . r = 1.
+/// |A theta - (b - A 1)|_2 + strength |theta|_2 subject to r >= 0 and p_tr . r = 1. Bisects on one number, to 12 digits
+/// of it; where theta = 0 is optimal it needs no iteration.
 class Rlls : public ConfusionEstimator {
  public:
   explicit Rlls(RllsOptions options = {}) : ConfusionEstimator(/*soft=*/false), options_(options) {}
-  Eigen::VectorXd unprojected_prior(const SourceSummary& source, const Eigen::VectorXd& predicted_prior,
-                                    double target_rows) const override;
+  Solution unprojected_prior(const SourceSummary& source, const Eigen::VectorXd& predicted_prior) const override;
 
  private:
   RllsOptions options_;

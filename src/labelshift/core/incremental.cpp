@@ -73,8 +73,7 @@ IncrementalEstimator::IncrementalEstimator(SourceSummary source, std::optional<M
     throw Error(ErrorKind::kInput, fmt::format("the source prior has {} classes, the source probabilities have {}", m,
                                                source_moments_->mean.size()));
   // A missing or singular confusion matrix is better met now than at the first question.
-  if (const auto* confusion = dynamic_cast<const ConfusionEstimator*>(estimator_.get()))
-    confusion->solve(source_, p, 1);
+  if (const auto* confusion = dynamic_cast<const ConfusionEstimator*>(estimator_.get())) confusion->solve(source_, p);
 
   held_.resize(std::max(kLeastRowsHeld, kRowsHeldPerClass * m), m);
   quadratics_ = excess_ = {0.0, VectorXd::Zero(m), MatrixXd::Zero(m, m)};
@@ -359,8 +358,7 @@ IncrementalState IncrementalEstimator::current() const {
   if (const auto* estimator = dynamic_cast<const ConfusionEstimator*>(estimator_.get())) {
     const VectorXd counts = votes();
     const VectorXd predicted = estimator->soft() ? VectorXd(target.mean / target.mean.sum()) : counts / counts.sum();
-    state.estimate.ratio = estimator->solve(source_, predicted, state.effective_rows);
-    state.estimate.stopped_by = StopReason::kClosedForm;
+    state.estimate = estimator->solve(source_, predicted);
     state.target_prior = p.cwiseProduct(state.estimate.ratio);
     const std::vector<double> weights = held_weights();
     state.estimate.mean_log_likelihood =
