@@ -67,7 +67,7 @@ TEST_F(BadInput, LabelsThatAreNoClasses) {
   file("y.csv", "-1\n0\n1\n");
   expect_error("y.csv, row 1: found label -1, expected 0 to 1");
   file("y.csv", "a\na\nc\n");
-  expect_error("y.csv, row 3: unknown label \"c\"; did you mean \"a\"? (known: a, b)");
+  expect_error("y.csv, row 3: unknown label \"c\" (known: a, b)");
 }
 
 TEST_F(BadInput, LengthsThatDoNotMatch) {

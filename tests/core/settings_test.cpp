@@ -56,7 +56,29 @@ TEST(Settings, RefusesASettingNobodyReadAndSuggestsOneThatWas) {
   EXPECT_NO_THROW(settings.check_all_read("mlls-em"));
 }
 
+TEST(Settings, KeepsEveryBitOfASeed) {
+  EXPECT_EQ(setting("seed", "18446744073709551615").seed("seed", 0), 18446744073709551615U);
+  EXPECT_EQ(setting("seed", "9007199254740993").seed("seed", 0), 9007199254740993U);  // 2^53 + 1 is no double
+  EXPECT_EQ(Settings().seed("seed", 7), 7U);
+  for (const char* text : {"", "-1", "1.5", "1e3", "18446744073709551616"}) {
+    EXPECT_EQ(usage_error([&] { setting("seed", text).seed("seed", 0); }),
+              "seed is \"" + std::string(text) + "\", not a whole number from 0 to 18446744073709551615");
+  }
+}
+
+TEST(Settings, SuggestsANameWhateverItsCase) {
+  EXPECT_STREQ(unknown_name("estimator", "MLLS-EM", {"mlls-sqp", "mlls-em"}).what(),
+               "unknown estimator \"MLLS-EM\"; did you mean \"mlls-em\"? (known: mlls-sqp, mlls-em)");
+  EXPECT_STREQ(unknown_name("label", "a", {"A", "b"}).what(), "unknown label \"a\"; did you mean \"A\"? (known: A, b)");
+  EXPECT_STREQ(unknown_name("format", "josn", {"json", "csv"}).what(),
+               "unknown format \"josn\"; did you mean \"json\"? (known: json, csv)");
+}
+
 TEST(Settings, SuggestsNothingWhereNothingIsClose) {
+  for (const std::string name : {"x", "cats", "vrls", "mlls", "none at all"})
+    EXPECT_EQ(std::string(unknown_name("kind", name, {"none", "ts", "bcts", "vs", "mlls-sqp", "rlls-2"}).what()),
+              "unknown kind \"" + name + "\" (known: none, ts, bcts, vs, mlls-sqp, rlls-2)");
+
   EXPECT_EQ(usage_error([] {
               setting("kind", "zebra").choice("kind", {"none", "ts"});
             }),

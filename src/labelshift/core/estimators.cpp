@@ -44,7 +44,7 @@ std::unique_ptr<RatioEstimator> make_mlls_sgd(Settings& settings) {
   options.epochs = settings.integer("epochs", options.epochs, 1, kMany);
   options.batch = settings.integer("batch", options.batch, 1, kMany);
   options.step = settings.number("step", options.step, 1e-9, 1.0);
-  options.seed = static_cast<std::uint64_t>(settings.number("seed", 0.0, 0.0, 0x1p63));
+  options.seed = settings.seed("seed", options.seed);
   return std::make_unique<MllsSgd>(options);
 }
 

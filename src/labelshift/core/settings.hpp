@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ class Settings {
   /// The value of `name`, or `fallback`. Throws Error{kUsage} if it is not a finite number in [low, high].
   double number(const std::string& name, double fallback, double low, double high);
   int integer(const std::string& name, int fallback, int low, int high);
+  std::uint64_t seed(const std::string& name, std::uint64_t fallback);  // every bit counts, so not by way of a double
   /// The value of `name`, or choices[0]. Throws Error{kUsage} if it is not one of them.
   std::string choice(const std::string& name, const std::vector<std::string>& choices);
 
@@ -30,7 +32,8 @@ class Settings {
   std::vector<std::string> asked_;
 };
 
-/// `unknown KIND "NAME"; did you mean "..."? (known: ...)`, as an Error{kUsage} to throw.
+/// `unknown KIND "NAME"; did you mean "..."? (known: ...)`, as an Error{kUsage} to throw. Suggests a known name that
+/// differs by its case or by a slip or two.
 class Error unknown_name(const std::string& kind, const std::string& name, const std::vector<std::string>& known);
 
 }  // namespace labelshift
