@@ -107,6 +107,13 @@ TEST_F(Watch, ABadRowIsNamedAfterWhatWasKnown) {
                  "standard input: found no rows, expected one row of probabilities a line");
 }
 
+TEST_F(Watch, OffersOnlyEstimatorsThatDifferOnAStream) {
+  EXPECT_THAT(labelshift("watch --help").out, HasSubstr("{mlls-sqp,bbse,bbse-soft,rlls}"));
+  expect_failure("watch --estimator mlls-em" + kTinySource + "< examples/tiny/target_probs.csv", kUsage,
+                 "mlls-em cannot be fed row by row: it differs from mlls-sqp only in how it searches; use mlls-sqp");
+  EXPECT_EQ(labelshift("watch --estimator bbse-soft" + kTinySource + "< examples/tiny/target_probs.csv").status, 0);
+}
+
 TEST_F(Watch, ChecksItsOptions) {
   expect_failure("watch", kUsage, "--source-probs is required");
   expect_failure("watch --every 0" + kTinySource, kUsage,

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <cmath>
 #include <cstring>
 #include <iostream>
 #include <memory>
@@ -15,7 +15,6 @@
 #include "labelshift/core/incremental.hpp"
 #include "labelshift/core/probabilities.hpp"
 #include "labelshift/core/renormalise.hpp"
-#include "labelshift/core/shift_test.hpp"
 #include "labelshift/data/csv_reader.hpp"
 
 namespace labelshift::cli {
@@ -50,17 +49,15 @@ class Watch {
                                        : label_prior(source.labels, source.weights, input.classes(),
                                                      options.estimator.smoothing, input.class_names);
     const CalibratedProbabilities calibrated = apply_calibration(calibration_, source.scores);
+    Moments source_moments;
+    source_moments.add(uncalibrated(source.scores).view(), source.weights);
     estimator_ = std::make_unique<IncrementalEstimator>(
-        summarise_source({calibrated.view(), source.labels, source.weights}, source_prior_), std::nullopt,
+        summarise_source({calibrated.view(), source.labels, source.weights}, source_prior_), source_moments,
         IncrementalOptions{.estimator = options.estimator.estimator,
                            .settings = estimator_settings(options.estimator, 0),
                            .half_life = options.half_life,
                            .level = options.level,
                            .prior_is_estimated = !input.source_prior});
-    // The test compares predictions before calibration: one fitted on the source fits the source better than the
-    // target, which would look like a shift.
-    source_moments_.add(apply_calibration(Calibration::identity(input.classes()), source.scores).view(),
-                        source.weights);
   }
 
   /// A row from the line that `place` names; throws Error{kInput} and has not added it if it is not what it should be.
@@ -89,8 +86,7 @@ class Watch {
   /// Prints the current answer.
   void look() {
     flush();
-    IncrementalState state = estimator_->current();
-    state.shift_test = no_shift_test(source_moments_, target_moments_);
+    const IncrementalState state = estimator_->current();
     const bool alarm = state.shift_test.p_value < options_.alarm;
     if (options_.format == "json")
       print(json_line(state, alarm));
@@ -103,17 +99,15 @@ class Watch {
  private:
   static Json numbers(const Eigen::VectorXd& values) { return std::vector<double>(values.begin(), values.end()); }
 
+  static CalibratedProbabilities uncalibrated(const Scores& scores) {
+    return apply_calibration(Calibration::identity(scores.values.cols()), scores);
+  }
+
   /// Adds the pending rows together, which is faster than one by one.
   void flush() {
     if (pending_rows_ == 0) return;
     const Scores scores{MatrixView(pending_).middle_rows(0, pending_rows_), options_.input.logits};
-    const double halvings = options_.half_life > 0.0 ? 1.0 / options_.half_life : 0.0;  // of a weight per row
-    std::vector<double> weights;
-    for (Index later = pending_rows_ - 1; later >= 0; --later)
-      weights.push_back(std::exp2(-halvings * static_cast<double>(later)));
-    target_moments_.scale(std::exp2(-halvings * static_cast<double>(pending_rows_)));
-    target_moments_.add(apply_calibration(Calibration::identity(classes()), scores).view(), weights);
-    estimator_->add(apply_calibration(calibration_, scores).view());
+    estimator_->add(apply_calibration(calibration_, scores).view(), uncalibrated(scores).view());
     pending_rows_ = 0;
   }
 
@@ -164,8 +158,6 @@ class Watch {
   std::vector<std::string> source_header_;
   Calibration calibration_;
   Eigen::VectorXd source_prior_;
-  Moments source_moments_;
-  Moments target_moments_;
   std::unique_ptr<IncrementalEstimator> estimator_;
   RowMajorMatrix<double> pending_;  // rows checked but not yet added, as they came
   Index pending_rows_ = 0;
@@ -213,6 +205,12 @@ void add_watch(CLI::App& app) {
   for (const char* needed : {"--source-probs", "--source-labels"}) command.get_option(needed)->required();
   command.get_option("--source-prior")->description("The class mix if it is known, as a file or as 0.2,0.3,0.5");
   add_estimator_options(command, options->estimator);
+  std::vector<std::string> names;
+  for (const EstimatorEntry& entry : estimators())
+    if (can_be_fed_row_by_row(entry)) names.emplace_back(entry.name);
+  command.get_option("--estimator")
+      ->type_name(fmt::format("{{{}}}", fmt::join(names, ",")))
+      ->description("How to estimate; mlls-sqp stands for every unpenalised mlls estimator");
   add_level_option(command, options->level);
   command.add_option("--half-life", options->half_life, "Rows after which a row counts half; 0 to forget nothing")
       ->type_name("ROWS")

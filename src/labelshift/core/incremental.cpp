@@ -11,7 +11,6 @@
 
 #include "labelshift/core/blas.hpp"
 #include "labelshift/core/error.hpp"
-#include "labelshift/core/estimators.hpp"
 #include "labelshift/core/likelihood.hpp"
 #include "labelshift/core/mlls_sqp.hpp"
 #include "labelshift/core/probabilities.hpp"
@@ -40,6 +39,10 @@ struct IncrementalEstimator::Maximum {
   bool converged = false;
 };
 
+bool can_be_fed_row_by_row(const EstimatorEntry& entry) {
+  return entry.family != EstimatorFamily::kLikelihood || entry.name == IncrementalOptions().estimator;
+}
+
 IncrementalEstimator::IncrementalEstimator(SourceSummary source, std::optional<Moments> source_moments,
                                            IncrementalOptions options)
     : source_(std::move(source)),
@@ -48,11 +51,15 @@ IncrementalEstimator::IncrementalEstimator(SourceSummary source, std::optional<M
       threshold_(-std::numeric_limits<double>::infinity()) {
   const EstimatorEntry& entry = find_estimator(options_.estimator);
   family_ = entry.family;
-  if (family_ == EstimatorFamily::kLikelihood && entry.penalised)
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{} cannot be fed row by row: its penalty fades as rows come in; use mlls-sqp, to which it "
-                            "tends, or rlls",
-                            entry.name));
+  if (!can_be_fed_row_by_row(entry))
+    throw Error(
+        ErrorKind::kUsage,
+        entry.penalised
+            ? fmt::format("{} cannot be fed row by row: its penalty fades as rows come in; use mlls-sqp, to which it "
+                          "tends, or rlls",
+                          entry.name)
+            : fmt::format("{} cannot be fed row by row: it differs from mlls-sqp only in how it searches; use mlls-sqp",
+                          entry.name));
   if (!(options_.half_life >= 0.0 && std::isfinite(options_.half_life)))
     throw Error(ErrorKind::kUsage, fmt::format("half-life: found {}, expected a number of rows, or 0 to forget nothing",
                                                options_.half_life));
@@ -76,6 +83,7 @@ IncrementalEstimator::IncrementalEstimator(SourceSummary source, std::optional<M
   if (const auto* confusion = dynamic_cast<const ConfusionEstimator*>(estimator_.get())) confusion->solve(source_, p);
 
   held_.resize(std::max(kLeastRowsHeld, kRowsHeldPerClass * m), m);
+  uncalibrated_.resize(max_rows_held() / 2, m);
   quadratics_ = excess_ = {0.0, VectorXd::Zero(m), MatrixXd::Zero(m, m)};
   folded_votes_ = VectorXd::Zero(m);
   target_prior_ = p;
@@ -94,6 +102,10 @@ MatrixView IncrementalEstimator::newest_rows() const {
   return MatrixView(held_).middle_rows(sampled_, newest());
 }
 
+MatrixView IncrementalEstimator::newest_uncalibrated() const {
+  return MatrixView(uncalibrated_).middle_rows(0, newest());
+}
+
 /// Weights that make the rows held stand for all rows.
 std::vector<double> IncrementalEstimator::held_weights() const {
   std::vector<double> weights(time_.size());
@@ -104,29 +116,36 @@ std::vector<double> IncrementalEstimator::held_weights() const {
   return weights;
 }
 
-void IncrementalEstimator::add(const MatrixView& target_probs) {
+void IncrementalEstimator::add(const MatrixView& target_probs, const MatrixView& uncalibrated) {
   const Index m = source_.label_prior.size();
-  if (target_probs.cols() != m)
-    throw Error(ErrorKind::kInput, fmt::format("target probabilities: found rows with {} columns, expected {}, one for "
-                                               "each class of the source",
-                                               target_probs.cols(), m));
+  for (const MatrixView* rows : {&target_probs, &uncalibrated})
+    if (rows->cols() != m)
+      throw Error(ErrorKind::kInput, fmt::format("target probabilities: found rows with {} columns, expected {}, one "
+                                                 "for each class of the source",
+                                                 rows->cols(), m));
+  if (uncalibrated.rows() != target_probs.rows())
+    throw Error(ErrorKind::kInput,
+                fmt::format("target probabilities: found {} rows before and {} after calibration, expected as many",
+                            uncalibrated.rows(), target_probs.rows()));
   if (target_probs.rows() == 0) return;
   check_probabilities(target_probs, "target probabilities");
+  check_probabilities(uncalibrated, "uncalibrated target probabilities");
   const Index capacity = max_rows_held() / 2;
   for (Index j = 0; j < target_probs.rows(); ++j) {
     // Folding waits for the row after, so that the newest rows are never only a few.
     if (newest() == capacity) fold();
     const Index at = rows_held();
     for (Index c = 0; c < m; ++c) held_(at, c) = target_probs(j, c);
+    for (Index c = 0; c < m; ++c) uncalibrated_(at - sampled_, c) = uncalibrated(j, c);
     time_.push_back(static_cast<double>(seen_++));
   }
 }
 
-Moments IncrementalEstimator::moments() const {
-  Moments all = folded_moments_;
+Moments IncrementalEstimator::moments(const Moments& folded, const MatrixView& newest) const {
+  Moments all = folded;
   if (folded_ > 0) all.scale(decay(static_cast<double>(folded_ - 1)));
   const std::vector<double> weights = held_weights();
-  all.add(newest_rows(), std::span(weights).subspan(static_cast<std::size_t>(sampled_)));
+  all.add(newest, std::span(weights).subspan(static_cast<std::size_t>(sampled_)));
   return all;
 }
 
@@ -169,7 +188,8 @@ void IncrementalEstimator::fold() {
   } else {
     folded_votes_ = votes();
   }
-  folded_moments_ = moments();
+  folded_moments_ = moments(folded_moments_, newest_rows());
+  folded_uncalibrated_ = moments(folded_uncalibrated_, newest_uncalibrated());
   folded_weight_ = fade * folded_weight_ + weight;
   folded_ = seen_;
   keep_sample();
@@ -352,9 +372,10 @@ IncrementalState IncrementalEstimator::current() const {
   const VectorXd& p = source_.label_prior;
   IncrementalState state;
   state.rows = rows();
-  const Moments target = moments();
+  const Moments target = moments(folded_moments_, newest_rows());
   state.effective_rows = target.effective_rows();
-  state.shift_test = source_moments_ ? no_shift_test(*source_moments_, target) : no_shift_test_exact(p, target);
+  const Moments raw = moments(folded_uncalibrated_, newest_uncalibrated());
+  state.shift_test = source_moments_ ? no_shift_test(*source_moments_, raw) : no_shift_test_exact(p, raw);
   if (const auto* estimator = dynamic_cast<const ConfusionEstimator*>(estimator_.get())) {
     const VectorXd counts = votes();
     const VectorXd predicted = estimator->soft() ? VectorXd(target.mean / target.mean.sum()) : counts / counts.sum();

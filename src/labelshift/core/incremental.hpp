@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "labelshift/core/bbse.hpp"
+#include "labelshift/core/estimators.hpp"
 #include "labelshift/core/hypothesis_test.hpp"
 #include "labelshift/core/intervals.hpp"
 #include "labelshift/core/rng.hpp"
@@ -17,14 +18,17 @@
 namespace labelshift {
 
 struct IncrementalOptions {
-  /// A row of estimators(). Every unpenalised likelihood estimator is the same here: one maximiser of Eq. (3), which
-  /// takes from `settings` the tolerance and the limit of iterations. The penalised ones are refused.
-  std::string estimator = "mlls-sqp";
+  std::string estimator = "mlls-sqp";  // one that can_be_fed_row_by_row
   Settings settings = {};
   double half_life = 0.0;          // rows after which a row counts half; 0 means that nothing is forgotten
   double level = 0.95;             // of the intervals
   bool prior_is_estimated = true;  // from source.examples labels (if not 0), so that its noise belongs in the intervals
 };
+
+/// Whether the estimator can follow a stream: the BBSE family can, and of the likelihood estimators mlls-sqp. The other
+/// unpenalised ones differ from it only in how they search Eq. (3), for which a stream has one way, and a penalty fades
+/// as rows come in.
+bool can_be_fed_row_by_row(const EstimatorEntry& entry);
 
 /// What is known after the rows seen so far.
 struct IncrementalState {
@@ -55,13 +59,18 @@ struct IncrementalState {
 /// a few to a few tens of standard errors of the batch answer at 1e5 rows, which the intervals do not know of.
 class IncrementalEstimator {
  public:
-  /// The shift test compares with `source_moments`, those of f in the source; without them with the source prior, as
-  /// no_shift_test_exact. Throws Error{kUsage} for options and Error{kInput} for a source it cannot work with.
+  /// The shift test compares with `source_moments`, those of f in the source before any calibration; without them with
+  /// the source prior, as no_shift_test_exact. Throws Error{kUsage} for options and Error{kInput} for a source it
+  /// cannot work with.
   IncrementalEstimator(SourceSummary source, std::optional<Moments> source_moments, IncrementalOptions options);
 
-  /// Rows of f(x), calibrated as the source was. Throws Error{kInput}, and has then added none of them, if they are not
-  /// probabilities or have not one column a class.
-  void add(const MatrixView& target_probs);
+  /// Rows of f(x), calibrated as the source was, and the same rows as they were before: those the shift test compares,
+  /// since a calibration fitted on the source fits the source better than the target, which would look like a shift.
+  /// Throws Error{kInput}, and has then added none of them, if either are not probabilities, have not one column a
+  /// class or are not as many.
+  void add(const MatrixView& target_probs, const MatrixView& uncalibrated);
+  /// Rows that need no calibration.
+  void add(const MatrixView& target_probs) { add(target_probs, target_probs); }
 
   /// The current answer. A pass or a few over the rows held, so cheap enough to ask after every batch. Throws
   /// Error{kInput} before the first row.
@@ -88,8 +97,9 @@ class IncrementalEstimator {
   Index newest() const { return static_cast<Index>(time_.size()) - sampled_; }
   MatrixView held_rows() const;
   MatrixView newest_rows() const;
+  MatrixView newest_uncalibrated() const;
   std::vector<double> held_weights() const;
-  Moments moments() const;        // of all rows
+  Moments moments(const Moments& folded, const MatrixView& newest) const;  // of all rows
   Eigen::VectorXd votes() const;  // (m) weighted counts of argmax f over all rows
   void fold();
   void keep_sample();
@@ -112,14 +122,15 @@ class IncrementalEstimator {
   Rng rng_{0};   // of the sample of folded rows
 
   std::int64_t seen_ = 0;
-  RowMajorMatrix<double> held_;        // (max_rows_held, m) the sample of folded rows, then the newest rows
-  Index sampled_ = 0;                  // how many rows the sample has
-  std::vector<double> time_;           // of each row held: how many rows came before it
-  std::vector<double> size_;           // of each sampled row, log2: the larger, the more likely it is kept
-  std::vector<double> priority_;       // of each sampled row, log2 of size / U, drawn when it was folded
-  std::vector<double> mixture_;        // of each sampled row: a . q where it was folded
-  std::vector<double> sample_weight_;  // of each sampled row, at the time of the last fold
-  double threshold_;                   // log2 of the largest priority that was not kept; minus infinity before that
+  RowMajorMatrix<double> held_;          // (max_rows_held, m) the sample of folded rows, then the newest rows
+  RowMajorMatrix<double> uncalibrated_;  // (max_rows_held / 2, m) the newest rows before calibration
+  Index sampled_ = 0;                    // how many rows the sample has
+  std::vector<double> time_;             // of each row held: how many rows came before it
+  std::vector<double> size_;             // of each sampled row, log2: the larger, the more likely it is kept
+  std::vector<double> priority_;         // of each sampled row, log2 of size / U, drawn when it was folded
+  std::vector<double> mixture_;          // of each sampled row: a . q where it was folded
+  std::vector<double> sample_weight_;    // of each sampled row, at the time of the last fold
+  double threshold_;                     // log2 of the largest priority that was not kept; minus infinity before that
 
   // The rest is about the folded rows, with their weights at the time of the last fold.
   std::int64_t folded_ = 0;     // how many
@@ -127,6 +138,7 @@ class IncrementalEstimator {
   Quadratics quadratics_;       // of all of them
   Quadratics excess_;           // quadratics_ less what the sample says of it
   Moments folded_moments_;
+  Moments folded_uncalibrated_;
   Eigen::VectorXd folded_votes_;  // (m) weighted counts of argmax f
   Eigen::VectorXd target_prior_;  // (m) the estimate, to start from
 };
