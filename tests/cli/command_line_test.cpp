@@ -55,6 +55,8 @@ TEST_F(CommandLine, SuggestsWhatWasMeant) {
               StartsWith("error: unknown option \"--target-prbs\"; did you mean \"--target-probs\"? (known: "));
   EXPECT_THAT(labelshift("estimate --estimator mlls_em" + kTiny).err,
               StartsWith("error: unknown estimator \"mlls_em\"; did you mean \"mlls-em\"? (known: mlls-sqp, "));
+  EXPECT_THAT(labelshift("estimate --estimator MLLS-EM" + kTiny).err,
+              StartsWith("error: unknown estimator \"MLLS-EM\"; did you mean \"mlls-em\"? (known: mlls-sqp, "));
   EXPECT_THAT(labelshift("estimate --calibration bct" + kTiny).err,
               StartsWith("error: unknown calibration \"bct\"; did you mean \"bcts\"? (known: none, "));
   expect_failure("estimate --format jsn" + kTiny, kUsage,
@@ -66,7 +68,7 @@ TEST_F(CommandLine, SuggestsWhatWasMeant) {
 
 TEST_F(CommandLine, EveryUsageErrorIsOneSentence) {
   expect_failure("estimate", kUsage, "--target-probs is required");
-  expect_failure("estimate --target-probs", kUsage, "--target-probs: 1 required FILE missing");
+  expect_failure("estimate --target-probs", kUsage, "--target-probs has no value; write --target-probs FILE");
   expect_failure("estimate --level high" + kTiny, kUsage,
                  "--level: found \"high\", expected a number that is between 0 and 1");
   expect_failure("estimate --level 1.5" + kTiny, kUsage,
@@ -74,9 +76,18 @@ TEST_F(CommandLine, EveryUsageErrorIsOneSentence) {
   expect_failure("estimate --smoothing -1" + kTiny, kUsage,
                  "--smoothing: found \"-1\", expected a number that is finite and not negative");
   expect_failure("estimate --seed -1" + kTiny, kUsage,
-                 "--seed: found \"-1\", expected a number that is whole and at least 0");
-  expect_failure("estimate --bootstrap 1" + kTiny, kUsage,
-                 "--bootstrap: found \"1\", expected a number that is whole and at least 2");
+                 "--seed: found \"-1\", expected a whole number from 0 to 18446744073709551615");
+  expect_failure("estimate --seed 18446744073709551616" + kTiny, kUsage,
+                 "--seed: found \"18446744073709551616\", expected a whole number from 0 to 18446744073709551615");
+  for (const std::string count : {"2", "99", "1e3", "-100", "1000001"})
+    expect_failure("estimate --bootstrap " + count + kTiny, kUsage,
+                   "--bootstrap: found \"" + count + "\", expected 0 or a whole number from 100 to 1000000");
+  expect_failure("estimate --level 0.9 --level 0.95" + kTiny, kUsage, "--level is there 2 times; give it once");
+  expect_failure("estimate --logits=yes" + kTiny, kUsage, "--logits takes no value; write --logits alone");
+  expect_failure("estimate --plot x.png" + kTiny, kUsage, "--plot: cannot draw x.png, pictures are SVG only; use .svg");
+  for (const std::string command : {"estimate", "adapt --output-labels y.csv"})
+    expect_failure(command + " --smoothing 1 --source-prior 0.4,0.3,0.3" + kTiny, kUsage,
+                   "--smoothing is for a class mix counted on the source examples; drop it or --source-prior");
   expect_failure("estimate --tolerance -1" + kTiny, kUsage, "tolerance is \"-1\", not a number from 0 to 1");
   expect_failure("estimate --estimator bbse --tolerance 0.1" + kTiny, kUsage,
                  "bbse has no settings, so \"tolerance\" cannot be set");

@@ -151,9 +151,12 @@ TEST_F(Estimate, AClosedFormHasNoGap) {
 }
 
 TEST_F(Estimate, BootstrapIsRepeatableAndSeeded) {
-  const std::string arguments = kTiny + "--bootstrap 50 --seed ";
+  const std::string arguments = kTiny + "--bootstrap 100 --seed ";
   const json one = estimate(arguments + "1");
-  EXPECT_EQ(one["bootstrap"], 50);
+  EXPECT_EQ(one["bootstrap"], 100);
+  EXPECT_EQ(estimate(kTiny + "--bootstrap 0"), estimate(kTiny));
+  EXPECT_EQ(estimate(kTiny + "--seed 010")["seed"], 10);  // not octal
+  EXPECT_EQ(estimate(kTiny + "--seed 18446744073709551615")["seed"], 18446744073709551615U);
   EXPECT_EQ(one, estimate(arguments + "1"));
   EXPECT_NE(one["target_prior_low"], estimate(arguments + "2")["target_prior_low"]);
   EXPECT_NE(estimate(kTiny + "--estimator mlls-sgd --seed 1 2> /dev/null")["target_prior"],

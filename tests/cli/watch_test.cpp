@@ -117,7 +117,9 @@ TEST_F(Watch, OffersOnlyEstimatorsThatDifferOnAStream) {
 TEST_F(Watch, ChecksItsOptions) {
   expect_failure("watch", kUsage, "--source-probs is required");
   expect_failure("watch --every 0" + kTinySource, kUsage,
-                 "--every: found \"0\", expected a number that is whole and at least 1");
+                 "--every: found \"0\", expected a whole number from 1 to 1000000000000");
+  expect_failure("watch --smoothing 1 --source-prior 0.4,0.3,0.3" + kTinySource, kUsage,
+                 "--smoothing is for a class mix counted on the source examples; drop it or --source-prior");
   expect_failure("watch --alarm 2" + kTinySource, kUsage,
                  "--alarm: found \"2\", expected a number that is between 0 and 1");
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "labelshift/core/bootstrap.hpp"
 #include "labelshift/core/error.hpp"
 #include "tests/core/gaussian_problem.hpp"
 
@@ -116,13 +117,18 @@ TEST_F(LabelShiftTest, RefusesWhatDoesNotFitTogether) {
   options.level = 1.0;
   expect_error(known_, options, ErrorKind::kUsage, "level is 1");
   options = {};
-  options.bootstrap = 1;
-  expect_error(known_, options, ErrorKind::kUsage, "ask for 200 or more");
+  for (const int few : {-1, 1, 99}) {
+    options.bootstrap = few;
+    expect_error(known_, options, ErrorKind::kUsage, "bootstrap replicates make no interval; ask for 100 or more");
+  }
   options = {};
   options.smoothing = -1.0;
   expect_error(known_, options, ErrorKind::kUsage, "smoothing is -1");
   known_.source_prior = Eigen::Vector2d(0.5, 0.5);
   expect_error(known_, {}, ErrorKind::kInput, "the source prior has 2 classes, the target 3 columns");
+  known_.source_prior = problem_.source_prior;
+  options.smoothing = 1.0;
+  expect_error(known_, options, ErrorKind::kUsage, "smoothing is for a source prior that is counted");
   known_.source_prior.reset();
   const Eigen::MatrixXd two = Eigen::MatrixXd::Constant(2000, 2, 0.5);
   known_.source->scores = {two};
@@ -134,7 +140,7 @@ TEST_F(LabelShiftTest, TellsTheObserverWhatItDoes) {
   double last = 0.0;
   LabelShiftOptions options;
   options.calibration = "ts";
-  options.bootstrap = 5;
+  options.bootstrap = kLeastReplicates;
   analyse_label_shift(known_, options, [&](std::string_view stage, double done) {
     if (stages.empty() || stages.back() != stage) stages.emplace_back(stage);
     last = done;

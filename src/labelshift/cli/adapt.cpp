@@ -101,7 +101,7 @@ void adapt(const AdaptOptions& options) {
   check_writable(output_labels);
   std::optional<Progress> progress(std::in_place);
   const LabelShiftOptions analysis = label_shift_options(estimator, seed);
-  const Input input = read_input(input_options, *progress);
+  const Input input = read_input(input_options, estimator, *progress);
   const LabelShiftResult result = analyse_label_shift(
       input.problem(), analysis, [&](std::string_view stage, double done) { progress->show(stage, done); });
   const Adapted adapted = write_adapted(options, input, result, *progress);

@@ -42,6 +42,24 @@ std::optional<Error> unknown_argument(const CLI::App& app) {
                                               name, reader.get_name()));
 }
 
+/// What CLI11 says of an option's values, as a sentence that says what to do.
+Error plain_error(const CLI::ParseError& error, const CLI::App& app) {
+  const std::string text = error.what();
+  const auto chosen = app.get_subcommands();
+  const CLI::App& reader = chosen.empty() ? app : *chosen.front();
+  std::string name = text.substr(0, text.find_first_of(": "));
+  const CLI::Option* option = reader.get_option_no_throw(name);
+  if (!option) option = reader.get_option_no_throw(name = "--" + name);  // of a flag CLI11 says the bare name
+  if (error.get_name() == "ArgumentMismatch" && option) {
+    if (text.ends_with(" missing"))
+      return Error(ErrorKind::kUsage, fmt::format("{0} has no value; write {0} {1}", name, option->get_type_name()));
+    if (text.ends_with(" flag override"))
+      return Error(ErrorKind::kUsage, fmt::format("{0} takes no value; write {0} alone", name));
+    return Error(ErrorKind::kUsage, fmt::format("{} is there {} times; give it once", name, option->count()));
+  }
+  return Error(ErrorKind::kUsage, text);
+}
+
 }  // namespace
 
 int run(int argc, char** argv) {
@@ -76,7 +94,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     // A misspelt option often shows first as the lack of the one that was meant.
     if (const auto unknown = unknown_argument(app)) throw *unknown;
-    throw Error(ErrorKind::kUsage, error.what());
+    throw plain_error(error, app);
   }
   if (app.get_subcommands().empty()) throw Error(ErrorKind::kUsage, "no command; see labelshift --help");
   return 0;

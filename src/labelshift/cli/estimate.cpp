@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "labelshift/cli/commands.hpp"
 #include "labelshift/cli/input.hpp"
 #include "labelshift/cli/result_output.hpp"
 #include "labelshift/cli/terminal.hpp"
+#include "labelshift/core/bootstrap.hpp"
 #include "labelshift/core/error.hpp"
 #include "labelshift/data/output_file.hpp"
 #include "labelshift/report/prior_plot.hpp"
@@ -49,7 +51,7 @@ Report make_report(const EstimateOptions& options) {
   analysis.level = options.level;
   analysis.bootstrap = options.bootstrap;
   analysis.bound_terms = options.bound;
-  const Input input = read_input(options.input, progress);
+  const Input input = read_input(options.input, options.estimator, progress);
   Report report{.options = analysis, .classes = input.shown_names(), .warnings = input.warnings};
   report.result = analyse_label_shift(input.problem(), analysis,
                                       [&](std::string_view stage, double done) { progress.show(stage, done); });
@@ -60,6 +62,10 @@ Report make_report(const EstimateOptions& options) {
 void estimate(const EstimateOptions& options) {
   if (same_file(options.output, options.plot))
     throw Error(ErrorKind::kUsage, "--output and --plot are the same file; give each its own");
+  // A name without ending, such as /dev/stdout, promises nothing.
+  if (const auto ending = std::filesystem::path(options.plot).extension(); !ending.empty() && ending != ".svg")
+    throw Error(ErrorKind::kUsage,
+                fmt::format("--plot: cannot draw {}, pictures are SVG only; use .svg", options.plot));
   check_writable(options.output);
   check_writable(options.plot);
   const Report report = make_report(options);
@@ -82,9 +88,13 @@ void add_estimate(CLI::App& app) {
   add_target_options(command, options->input);
   add_estimator_options(command, options->estimator);
   add_level_option(command, options->level);
-  command.add_option("--bootstrap", options->bootstrap, "Intervals from this many resamplings of source and target")
+  command
+      .add_option("--bootstrap", options->bootstrap,
+                  fmt::format("Intervals from this many resamplings of source and target: {} or more, since fewer say "
+                              "nothing about the ends of an interval; 0 for none",
+                              kLeastReplicates))
       ->type_name("COUNT")
-      ->check(whole_number_from(2))
+      ->transform(whole_number({.from = kLeastReplicates, .to = 1'000'000, .or_zero = true}))
       ->group("Estimation");
   add_seed_option(command, options->seed);
   const char* group = "Output";
@@ -92,10 +102,12 @@ void add_estimate(CLI::App& app) {
   command.add_option("--output", options->output, "Write the result here rather than to standard output")
       ->type_name("FILE")
       ->group(group);
-  command.add_option("--plot", options->plot, "Draw source mix, target mix and intervals, as SVG")
+  command.add_option("--plot", options->plot, "Draw source mix, target mix and intervals here, as .svg")
       ->type_name("FILE")
       ->group(group);
-  command.add_flag("--bound", options->bound, "Also print the terms of Thm. 5.1 that can be computed")->group(group);
+  command.add_flag("--bound", options->bound, "Also print the terms of Thm. 5.1 that can be computed")
+      ->disable_flag_override()
+      ->group(group);
   command.footer(R"(Example:
   labelshift estimate --source-probs examples/tiny/source_probs.csv \
     --source-labels examples/tiny/source_labels.csv \

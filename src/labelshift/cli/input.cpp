@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "labelshift/core/error.hpp"
@@ -62,7 +64,7 @@ void check_guessed_order(const InputOptions& options, const MatrixView& scores, 
                             options.source_probs, fmt::join(labels.class_names, ", "), options.source_labels));
 }
 
-void check_combination(const InputOptions& options) {
+void check_combination(const InputOptions& options, const EstimatorOptions& estimator) {
   const auto need = [](const std::string& given, const char* option, const std::string& other, const char* needed) {
     if (!given.empty() && other.empty()) throw Error(ErrorKind::kUsage, fmt::format("{} needs {}", option, needed));
   };
@@ -74,6 +76,9 @@ void check_combination(const InputOptions& options) {
                 "nothing is known of the source; give --source-probs and --source-labels, or --source-prior");
   if (options.logits && options.renormalise)
     throw Error(ErrorKind::kUsage, "--renormalise is for probabilities; drop it or --logits");
+  if (!options.source_prior.empty() && estimator.smoothing > 0.0)
+    throw Error(ErrorKind::kUsage,
+                "--smoothing is for a class mix counted on the source examples; drop it or --source-prior");
 }
 
 /// A check with no name of its own in the help; `expected` goes on from "a number that".
@@ -114,9 +119,20 @@ CLI::Option* add_choice(CLI::App& command, const std::string& option, std::strin
       ->capture_default_str();
 }
 
-CLI::Validator whole_number_from(int least) {
-  return number_that(fmt::format("is whole and at least {}", least),
-                     [least](double x) { return x >= least && x == std::floor(x); });
+CLI::Validator whole_number(const WholeNumbers& allowed) {
+  return CLI::Validator(
+      [allowed](std::string& text) -> std::string {
+        std::uint64_t value = 0;
+        const char* end = text.data() + text.size();
+        const auto parsed = std::from_chars(text.data(), end, value);
+        const bool read = parsed.ec == std::errc{} && parsed.ptr == end;
+        if (!read || !((value >= allowed.from && value <= allowed.to) || (allowed.or_zero && value == 0)))
+          return fmt::format("found {}, expected {}a whole number from {} to {}", excerpt(text),
+                             allowed.or_zero ? "0 or " : "", allowed.from, allowed.to);
+        text = std::to_string(value);
+        return {};
+      },
+      "");
 }
 
 CLI::Validator not_negative() {
@@ -152,11 +168,13 @@ void add_source_options(CLI::App& command, InputOptions& options) {
   file("--classes", options.classes,
        "The class names, one a line in the order of the columns, for files without header");
   command.add_flag("--logits", options.logits, "The files hold raw scores, whose softmax are the probabilities")
+      ->disable_flag_override()
       ->group("How to read the files");
   command
       .add_flag(
           "--renormalise", options.renormalise,
           fmt::format("Divide every row by its sum first; without it rows must sum to 1 within {}", kRowSumTolerance))
+      ->disable_flag_override()
       ->group("How to read the files");
 }
 
@@ -181,7 +199,8 @@ void add_estimator_options(CLI::App& command, EstimatorOptions& options) {
       ->group(group);
   command
       .add_option("--smoothing", options.smoothing,
-                  "Examples to add to each class count of the source; for a class without any, calibrate with bcts too")
+                  "Examples to add to each class count of the source, unless --source-prior gives the mix; for a class "
+                  "without any, calibrate with bcts too")
       ->type_name("NUMBER")
       ->check(not_negative())
       ->capture_default_str()
@@ -199,7 +218,7 @@ void add_estimator_options(CLI::App& command, EstimatorOptions& options) {
 void add_seed_option(CLI::App& command, std::uint64_t& seed) {
   command.add_option("--seed", seed, "Of all random numbers: the same seed gives the same output")
       ->type_name("NUMBER")
-      ->check(whole_number_from(0))
+      ->transform(whole_number({.to = std::numeric_limits<std::uint64_t>::max()}))
       ->capture_default_str()
       ->group("Estimation");
 }
@@ -281,8 +300,8 @@ LabelShiftProblem Input::problem() const {
           .class_names = class_names};
 }
 
-Input read_input(const InputOptions& options, Progress& progress) {
-  check_combination(options);
+Input read_input(const InputOptions& options, const EstimatorOptions& estimator, Progress& progress) {
+  check_combination(options, estimator);
   Input input;
   const auto read_scores = [&](const std::string& path, std::optional<ScoresFile>& scores) {
     if (path.empty()) return;

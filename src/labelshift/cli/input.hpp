@@ -39,8 +39,16 @@ void add_level_option(CLI::App& command, double& level);
 CLI::Option* add_choice(CLI::App& command, const std::string& option, std::string& value, const std::string& kind,
                         const std::vector<std::string>& names, const std::string& description);
 
-// Checks of an option's number.
-CLI::Validator whole_number_from(int least);
+/// The values of an option that counts.
+struct WholeNumbers {
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;
+  bool or_zero = false;
+};
+
+// Checks of an option's number. The whole ones are for `transform`, since CLI11 itself would read "010" as 8 and a
+// number that is too large as the largest.
+CLI::Validator whole_number(const WholeNumbers& allowed);
 CLI::Validator not_negative();
 CLI::Validator between_0_and_1();
 
@@ -86,8 +94,9 @@ struct Input {
   LabelShiftProblem problem() const;
 };
 
-/// Reads and checks every file given. Throws Error{kUsage} if one is missing that another needs.
-Input read_input(const InputOptions& options, Progress& progress);
+/// Reads and checks every file given. Throws Error{kUsage} if one is missing that another needs, or options contradict
+/// each other.
+Input read_input(const InputOptions& options, const EstimatorOptions& estimator, Progress& progress);
 
 /// Throws Error{kInput} if two headers of as many columns, where both have one, do not name the same classes in the
 /// same order.

@@ -166,7 +166,7 @@ class Watch {
 
 Watch start(const WatchOptions& options) {
   Progress progress;
-  const Input input = read_input(options.input, progress);
+  const Input input = read_input(options.input, options.estimator, progress);
   for (const std::string& warning : input.warnings) warn(warning);
   return Watch(options, input);
 }
@@ -220,7 +220,7 @@ void add_watch(CLI::App& app) {
   const char* group = "Output";
   command.add_option("--every", options->every, "Print the current mix each time this many rows have come")
       ->type_name("ROWS")
-      ->check(whole_number_from(1))
+      ->transform(whole_number({.from = 1, .to = 1'000'000'000'000}))
       ->capture_default_str()
       ->group(group);
   command

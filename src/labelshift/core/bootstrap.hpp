@@ -9,6 +9,10 @@
 
 namespace labelshift {
 
+/// The fewest replicates that say something about the ends of an interval: of 100 two or three lie beyond each end at a
+/// level of 95 %. Published intervals want 1,000 or more (Efron and Tibshirani 1993).
+inline constexpr int kLeastReplicates = 100;
+
 struct BootstrapOptions {
   int replicates = 1000;
   std::uint64_t seed = 0;
@@ -26,6 +30,10 @@ struct BootstrapReplicate {
 /// each was drawn, times its own weight) and must be safe to call from several threads. Where `target_prior` is 0 the
 /// interval is one-sided. A draw that `estimate` throws an Error for is drawn again, up to 50 times. `done` is told
 /// after each replicate, by one thread at a time.
+///
+/// A replicate is a weight a row, not a copy of rows. What else it needs is up to `estimate`, once for each core: after
+/// a calibration, which every replicate fits anew, analyse_label_shift needs a calibrated copy of the target (for the
+/// confusion-matrix estimators of the source too).
 Intervals bootstrap_intervals(
     const Eigen::VectorXd& target_prior, Index source_rows, std::span<const double> source_weights, Index target_rows,
     std::span<const double> target_weights, const BootstrapOptions& options,

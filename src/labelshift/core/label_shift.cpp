@@ -59,9 +59,11 @@ void check(const LabelShiftProblem& problem, const LabelShiftOptions& options) {
                 fmt::format("the source prior has {} classes, the target {} columns", problem.source_prior->size(), m));
   if (!(options.level > 0.0 && options.level < 1.0))
     throw Error(ErrorKind::kUsage, fmt::format("the level is {}, expected a number between 0 and 1", options.level));
-  if (options.bootstrap < 0 || options.bootstrap == 1)
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{} bootstrap replicates make no interval; ask for 200 or more", options.bootstrap));
+  if (options.bootstrap != 0 && options.bootstrap < kLeastReplicates)
+    throw Error(ErrorKind::kUsage, fmt::format("{} bootstrap replicates make no interval; ask for {} or more",
+                                               options.bootstrap, kLeastReplicates));
+  if (problem.source_prior && options.smoothing > 0.0)
+    throw Error(ErrorKind::kUsage, "smoothing is for a source prior that is counted, not for one that is given");
   if (!(options.smoothing >= 0.0 && std::isfinite(options.smoothing)))
     throw Error(ErrorKind::kUsage,
                 fmt::format("smoothing is {}, expected a number that is not negative", options.smoothing));
@@ -171,6 +173,28 @@ class Estimation {
   std::unique_ptr<RatioEstimator> estimator_;
 };
 
+Intervals resample(const LabelShiftProblem& problem, const LabelShiftOptions& options,
+                   const Eigen::VectorXd& target_prior, const ProgressObserver& progress) {
+  // Without a calibration every replicate looks at the same probabilities, so logits become those once.
+  LabelShiftProblem shared = problem;
+  std::optional<Probabilities> source;
+  std::optional<Probabilities> target;
+  if (find_calibration(options.calibration).kind == CalibrationKind::kNone) {
+    const Calibration identity = Calibration::identity(target_prior.size());
+    shared.target = {target.emplace(identity, true, problem.target).view()};
+    if (problem.source) shared.source->scores = {source.emplace(identity, true, problem.source->scores).view()};
+  }
+  const Estimation estimation(shared, options);
+  const std::span<const double> source_weights = problem.source ? problem.source->weights : std::span<const double>{};
+  return bootstrap_intervals(
+      target_prior, problem.source ? problem.source->scores.values.rows() : 0, source_weights,
+      problem.target.values.rows(), problem.target_weights, {options.bootstrap, options.seed, options.level},
+      [&](std::span<const double> of_source, std::span<const double> of_target) {
+        return estimation.replicate(of_source, of_target);
+      },
+      [&](int done) { progress("bootstrap", static_cast<double>(done) / options.bootstrap); });
+}
+
 }  // namespace
 
 LabelShiftResult analyse_label_shift(const LabelShiftProblem& problem, const LabelShiftOptions& options,
@@ -185,16 +209,7 @@ LabelShiftResult analyse_label_shift(const LabelShiftProblem& problem, const Lab
             estimation.prior(problem.source ? problem.source->weights : std::span<const double>{}, options.smoothing),
             result);
   estimation.estimate(result, progress);
-  if (options.bootstrap > 0) {
-    result.intervals = bootstrap_intervals(
-        result.target_prior, problem.source ? problem.source->scores.values.rows() : 0,
-        problem.source ? problem.source->weights : std::span<const double>{}, problem.target.values.rows(),
-        problem.target_weights, {options.bootstrap, options.seed, options.level},
-        [&](std::span<const double> source, std::span<const double> target) {
-          return estimation.replicate(source, target);
-        },
-        [&](int done) { progress("bootstrap", static_cast<double>(done) / options.bootstrap); });
-  }
+  if (options.bootstrap > 0) result.intervals = resample(problem, options, result.target_prior, progress);
   return result;
 }
 

@@ -39,7 +39,7 @@ struct LabelShiftOptions {
   Settings settings;  // of the estimator
   std::string calibration = "none";
   double level = 0.95;       // of the intervals
-  int bootstrap = 0;         // replicates; 0 means asymptotic intervals
+  int bootstrap = 0;         // replicates, at least kLeastReplicates; 0 means asymptotic intervals
   std::uint64_t seed = 0;    // of the bootstrap
   double smoothing = 0.0;    // added to each class count of the source
   bool bound_terms = false;  // compute the plug-in terms of Thm. 5.1
