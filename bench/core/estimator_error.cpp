@@ -1,5 +1,6 @@
 // Prints, as a Markdown table, the error of each estimator against the size of the target and of the shift: where a
-// penalised estimator beats the default. docs/estimators.md holds its output.
+// penalised estimator beats the default, and what calibrating on the source examples does. docs/estimators.md holds
+// its output.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -7,13 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "labelshift/core/calibration.hpp"
 #include "labelshift/core/estimators.hpp"
 #include "labelshift/core/probabilities.hpp"
 #include "tests/core/gaussian_problem.hpp"
 
 int main() {
   using namespace labelshift;
-  constexpr int kReplicates = 400;
+  constexpr int kReplicates = 2000;
   const char* const names[] = {"mlls-sqp", "mlls-l1", "mlls-l2", "rlls", "bbse", "bbse-soft"};
   const Index m = 5;
   const GaussianProblem problem{.source_prior = Eigen::VectorXd::Constant(m, 0.2), .separation = 2.0};
@@ -33,8 +35,19 @@ int main() {
     header += fmt::format(" {} |", name);
     rule += "---|";
   }
-  for (const bool prior_known : {true, false}) {
-    fmt::print("\nSource prior {}:\n\n", prior_known ? "known" : "counted on the 1,000 source examples");
+  struct Knowledge {
+    const char* caption;
+    bool prior_known;
+    CalibrationKind calibration;
+  };
+  const Knowledge cases[] = {
+      {"Source prior known", true, CalibrationKind::kNone},
+      {"Source prior counted on the 1,000 source examples", false, CalibrationKind::kNone},
+      {"Source prior counted on the 1,000 source examples and BCTS fitted on them", false,
+       CalibrationKind::kBiasCorrected},
+  };
+  for (const Knowledge& known : cases) {
+    fmt::print("\n{}:\n\n", known.caption);
     fmt::print("{}\n{}\n", header, rule);
     for (const Index n : {50, 200, 1000}) {
       for (const Shift& shift : shifts) {
@@ -43,10 +56,14 @@ int main() {
           Rng rng(static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(i));  // the same draws for every estimator
           const GaussianSample source = problem.sample(1000, problem.source_prior, rng);
           const GaussianSample target = problem.sample(n, shift.target_prior, rng);
-          const Eigen::VectorXd prior = prior_known ? problem.source_prior : label_prior(source.labels, {}, m);
-          const SourceSummary summary = summarise_source(source.source(), prior);
+          const Eigen::VectorXd prior = known.prior_known ? problem.source_prior : label_prior(source.labels, {}, m);
+          const Calibration calibration = fit_calibration(known.calibration, {source.probs}, source.labels).calibration;
+          const CalibratedProbabilities source_probs = apply_calibration(calibration, {source.probs});
+          const CalibratedProbabilities target_probs = apply_calibration(calibration, {target.probs});
+          const SourceSummary summary = summarise_source({source_probs.view(), source.labels, {}}, prior);
           for (std::size_t e = 0; e < std::size(names); ++e) {
-            const RatioEstimate found = make_estimator(find_estimator(names[e]))->estimate(summary, target.target());
+            const RatioEstimate found =
+                make_estimator(find_estimator(names[e]))->estimate(summary, {target_probs.view(), {}});
             squares[e] += (prior.cwiseProduct(found.ratio) - shift.target_prior).squaredNorm() / kReplicates;
           }
         }
