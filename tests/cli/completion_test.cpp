@@ -37,6 +37,7 @@ TEST_F(Completion, OffersCommandsOptionsAndNames) {
   EXPECT_THAT(offered("labelshift estimate --format ="), ElementsAre("table", "json", "csv"));
   EXPECT_THAT(offered("labelshift completion ''"), Contains("zsh"));
   EXPECT_THAT(offered("labelshift ''"), Contains("--version"));
+  EXPECT_THAT(offered("labelshift data get mn"), ElementsAre("mnist"));
 }
 
 TEST_F(Completion, LeavesFilesToBash) {
@@ -45,7 +46,18 @@ TEST_F(Completion, LeavesFilesToBash) {
 }
 
 TEST_F(Completion, ReachesEveryOptionThatHelpShows) {
-  for (const char* command : {"estimate", "adapt", "watch", "estimators", "completion"}) {
+  for (const char* command : {
+           "estimate",
+           "adapt",
+           "watch",
+           "data",
+           "estimators",
+           "completion",
+#ifdef LABELSHIFT_WITH_TORCH
+           "train",
+           "predict",
+#endif
+       }) {
     std::istringstream help(labelshift(std::string(command) + " --help").out);
     const std::string zsh = labelshift("completion zsh").out;
     const std::vector<std::string> words = offered(std::string("labelshift ") + command + " --");

@@ -26,7 +26,10 @@ TEST_P(FuzzCorpus, IsReadOrRefused) {
 
 INSTANTIATE_TEST_SUITE_P(Data, FuzzCorpus,
                          testing::Values(Reader{"npy", fuzz::read_npy}, Reader{"csv", fuzz::read_csv},
-                                         Reader{"labels", fuzz::read_labels}, Reader{"rows", fuzz::read_rows}),
+                                         Reader{"labels", fuzz::read_labels}, Reader{"rows", fuzz::read_rows},
+                                         Reader{"idx", fuzz::read_idx}, Reader{"cifar", fuzz::read_cifar},
+                                         Reader{"image", fuzz::read_image}, Reader{"table", fuzz::read_table},
+                                         Reader{"tar", fuzz::read_tar}, Reader{"safetensors", fuzz::read_safetensors}),
                          [](const auto& reader) { return std::string(reader.param.name); });
 
 }  // namespace

@@ -83,7 +83,7 @@ TEST_F(ReadLabels, NamesTheRowOfALabelOutOfRange) {
 }
 
 TEST_F(ReadLabels, SaysThatLabelsStartAtOne) {
-  expect_refused("DIR/y.csv: labels run from 1 to 3, expected 0 to 2; subtract 1", "1\n3\n2\n");
+  expect_refused("DIR/y.csv: labels run from 1 to 3, expected 0 to 2; subtract 1 or name the columns", "1\n3\n2\n");
 }
 
 TEST_F(ReadLabels, SuggestsTheNameThatWasMeant) {

@@ -65,6 +65,23 @@ TEST_F(MatrixWriterTest, WritesTextWithAndWithoutHeader) {
   EXPECT_EQ(bytes_of(path("p.tsv")), "\"x, y\"\tz\n0.1\t1\n1e-09\t0.5\n");
 }
 
+TEST_F(MatrixWriterTest, LeavesOutAHeaderThatWouldBeReadAsNumbers) {
+  using Names = std::vector<std::string>;
+  const auto names_read = [&](const Names& names) {
+    const auto m = static_cast<Index>(names.size());
+    MatrixWriter writer(path("p.csv"), {.rows = 2, .cols = m, .float32 = false, .column_names = names});
+    writer.append(Eigen::MatrixXd(Eigen::MatrixXd::Ones(2, m)));
+    writer.commit();
+    const MatrixFile back = read_matrix(path("p.csv"));
+    EXPECT_EQ(back.view().rows(), 2);
+    return back.column_names();
+  };
+  for (const Names& names : {Names{"0", "1"}, {"1", "2", "3"}, {"-1", "1"}, {"0.5", "other"}, {"nan", "inf"}})
+    EXPECT_EQ(names_read(names), Names()) << names[0];
+  for (const Names& names : {Names{"0", "1", "2"}, {"1", "other"}, {"a", "b"}})
+    EXPECT_EQ(names_read(names), names) << names[0];
+}
+
 TEST_F(MatrixWriterTest, LeavesNothingBehindWithoutCommit) {
   {
     MatrixWriter writer(path("p.csv.gz"), {.rows = 1, .cols = 2, .float32 = false, .column_names = {}});

@@ -10,10 +10,23 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "labelshift/core/error.hpp"
 
 namespace labelshift {
+
+/// Runs `act`, which must throw this error.
+template <typename Act>
+void expect_error(ErrorKind kind, const std::string& message, Act&& act) {
+  try {
+    act();
+    ADD_FAILURE() << "expected the error: " << message;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(), message);
+    EXPECT_EQ(static_cast<int>(error.kind()), static_cast<int>(kind));
+  }
+}
 
 /// A test with a directory of its own, which is gone afterwards.
 class Scratch : public testing::Test {
@@ -44,17 +57,11 @@ class Scratch : public testing::Test {
     return bytes_of(path("packed"));
   }
 
-  /// Runs `act`, which must throw this error; "DIR" in `message` stands for the test's directory.
+  /// The same; "DIR" in `message` stands for the test's directory.
   template <typename Act>
   void expect_error(ErrorKind kind, std::string message, Act&& act) const {
     for (std::size_t at; (at = message.find("DIR")) != std::string::npos;) message.replace(at, 3, directory_);
-    try {
-      act();
-      ADD_FAILURE() << "expected the error: " << message;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.what(), message);
-      EXPECT_EQ(static_cast<int>(error.kind()), static_cast<int>(kind));
-    }
+    labelshift::expect_error(kind, message, std::forward<Act>(act));
   }
 
  private:

@@ -68,13 +68,15 @@ TEST(Svg, IsWellFormedWhateverTheTexts) {
   svg.begin_group(nasty);
   svg.rect(1.0, 2.0, 3.0, 4.0, "#000000", nasty.c_str());
   svg.line(1.0, 2.0, 3.0, 4.0, {});
-  svg.path("M0 0H10", {.colour = "#123456", .width = 1.5});
+  svg.path("M0 0H10", {.colour = "#123456", .width = 1.5, .dashes = "2 2"});
+  svg.area("M0 0H10V10Z", {.colour = "#123456", .opacity = 0.5, .outline = Stroke{}}, nasty.c_str());
+  svg.power(10.0, 20.0, nasty, nasty, {}, nasty.c_str());
   svg.text(10.0, 20.0, nasty, {.anchor = Anchor::kMiddle, .bold = true});
   svg.end_group();
   std::vector<std::string> names;
   for (const XmlElement& element : parse_xml(svg.str())) names.push_back(element.name);
-  EXPECT_THAT(names,
-              testing::ElementsAre("svg", "title", "desc", "rect", "g", "title", "rect", "line", "path", "text"));
+  EXPECT_THAT(names, testing::ElementsAre("svg", "title", "desc", "rect", "g", "title", "rect", "line", "path", "path",
+                                          "text", "tspan", "text"));
 }
 
 TEST(Svg, CarriesItsTitleAndDescriptionForScreenReaders) {
@@ -95,6 +97,42 @@ TEST(Svg, GivesATextThatIsCutAsItsTooltip) {
   EXPECT_EQ(elements[5].name, "title");
   EXPECT_EQ(elements[5].text, name);
   EXPECT_EQ(elements[6].text, "short");
+}
+
+TEST(Svg, DrawsDashesAndAreasAsAsked) {
+  Svg svg(100.0, 50.0, "", "");
+  svg.line(0.0, 0.0, 1.0, 1.0, {});
+  svg.line(0.0, 0.0, 1.0, 1.0, {.dashes = "6 3"});
+  svg.area("M0 0H10V10Z", {.colour = "#123456", .opacity = 0.25});
+  svg.area("M0 0H10V10Z", {.outline = Stroke{.colour = "#ffffff", .width = 0.5}});
+  const auto elements = parse_xml(svg.str());
+  ASSERT_EQ(elements.size(), 8u);  // svg, title, desc, background, then these
+  EXPECT_FALSE(elements[4].attributes.contains("stroke-dasharray"));
+  EXPECT_EQ(elements[5].attributes.at("stroke-dasharray"), "6 3");
+  EXPECT_EQ(elements[6].attributes.at("fill"), "#123456");
+  EXPECT_EQ(elements[6].attributes.at("fill-opacity"), "0.25");
+  EXPECT_FALSE(elements[6].attributes.contains("stroke"));
+  EXPECT_FALSE(elements[7].attributes.contains("fill-opacity"));
+  EXPECT_EQ(elements[7].attributes.at("stroke"), "#ffffff");
+}
+
+TEST(Svg, TurnsATextAboutTheMiddleOfItsCapitals) {
+  Svg svg(100.0, 50.0, "", "");
+  svg.text(10.0, 20.0, "upwards", {.size = 10.0, .upwards = true});
+  const auto elements = parse_xml(svg.str());
+  EXPECT_EQ(elements[4].attributes.at("transform"), "translate(13.6 20) rotate(-90)");  // half of 0.72 em
+  EXPECT_FALSE(elements[4].attributes.contains("x"));
+}
+
+TEST(Svg, RaisesTheExponentOfAPower) {
+  Svg svg(100.0, 50.0, "", "");
+  svg.power(10.0, 20.0, "10", "3", {.size = 10.0});
+  const auto elements = parse_xml(svg.str());
+  ASSERT_EQ(elements.size(), 6u);
+  EXPECT_EQ(elements[4].text, "10");
+  EXPECT_EQ(elements[5].text, "3");
+  EXPECT_LT(elements[5].number("dy"), 0.0);
+  EXPECT_LT(elements[5].number("font-size"), elements[4].number("font-size"));
 }
 
 }  // namespace

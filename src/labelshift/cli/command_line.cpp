@@ -76,7 +76,13 @@ int run(int argc, char** argv) {
   add_estimate(app);
   add_adapt(app);
   add_watch(app);
+  add_data(app);
   add_estimators(app);
+#ifdef LABELSHIFT_WITH_TORCH
+  add_train(app);
+  add_predict(app);
+  add_reproduce(app);
+#endif
   add_completion(app);
 
   if (argc < 2) {

@@ -8,7 +8,11 @@ namespace labelshift::cli {
 void add_estimate(CLI::App& app);
 void add_adapt(CLI::App& app);
 void add_watch(CLI::App& app);
+void add_data(CLI::App& app);
 void add_estimators(CLI::App& app);
+void add_train(CLI::App& app);
+void add_predict(CLI::App& app);
+void add_reproduce(CLI::App& app);
 void add_completion(CLI::App& app);
 
 }  // namespace labelshift::cli

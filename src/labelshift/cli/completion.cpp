@@ -120,9 +120,10 @@ std::string zsh_action(const Value& value) {
 
 std::string zsh_specs(const CLI::App& command) {
   std::string specs;
+  int position = 0;
   for (const CLI::Option* option : command.get_options()) {
     const Value value = value_of(*option);
-    if (option->get_positional()) specs += fmt::format(" \\\n        '1{}'", zsh_action(value));
+    if (option->get_positional()) specs += fmt::format(" \\\n        '{}{}'", ++position, zsh_action(value));
     // "*" lets an option that takes several values come again.
     const char* again = option->get_items_expected_max() > 1 ? "*" : "";
     for (const std::string& name : option->get_lnames())

@@ -9,6 +9,9 @@
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/calibration.hpp"
 #include "labelshift/core/estimators.hpp"
+#ifdef LABELSHIFT_WITH_TORCH
+#include "labelshift/learning/methods.hpp"
+#endif
 
 namespace labelshift::cli {
 namespace {
@@ -27,28 +30,36 @@ template <typename Entry>
 std::string as_lines(std::span<const Entry> entries, const std::string& chosen) {
   std::string text;
   for (const Entry& entry : entries)
-    text += fmt::format("  {:<10} {}{}\n", entry.name, entry.summary, entry.name == chosen ? " (default)" : "");
+    text += fmt::format("  {:<11} {}{}\n", entry.name, entry.summary, entry.name == chosen ? " (default)" : "");
   return text;
 }
 
 void list(const std::string& format) {
   const EstimatorOptions defaults;
   if (format == "json") {
-    print(Json{{"estimators", as_json(estimators(), defaults.estimator)},
-               {"calibrations", as_json(calibrations(), defaults.calibration)}}
-              .dump(2) +
-          '\n');
+    Json json{{"estimators", as_json(estimators(), defaults.estimator)},
+              {"calibrations", as_json(calibrations(), defaults.calibration)}};
+#ifdef LABELSHIFT_WITH_TORCH
+    json["methods"] = as_json(methods(), methods().front().name);
+#endif
+    print(json.dump(2) + '\n');
     return;
   }
-  print(fmt::format("Estimators (--estimator)\n{}\nCalibrations (--calibration)\n{}",
-                    as_lines(estimators(), defaults.estimator), as_lines(calibrations(), defaults.calibration)));
+  std::string text =
+      fmt::format("Estimators (--estimator)\n{}\nCalibrations (--calibration)\n{}",
+                  as_lines(estimators(), defaults.estimator), as_lines(calibrations(), defaults.calibration));
+#ifdef LABELSHIFT_WITH_TORCH
+  text += "\nMethods: a way to train a predictor, a calibration and an estimator (labelshift reproduce)\n" +
+          as_lines(methods(), methods().front().name);
+#endif
+  print(text);
 }
 
 }  // namespace
 
 void add_estimators(CLI::App& app) {
   const auto format = std::make_shared<std::string>("table");
-  CLI::App& command = *app.add_subcommand("estimators", "List estimators and calibrations");
+  CLI::App& command = *app.add_subcommand("estimators", "List estimators, calibrations and methods");
   add_choice(command, "--format", *format, "format", {"table", "json"}, "How to print the list");
   command.footer("Example:\n  labelshift estimators");
   command.callback([format] { list(*format); });

@@ -7,12 +7,12 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <set>
 
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/estimators.hpp"
 #include "labelshift/core/probabilities.hpp"
 #include "labelshift/core/renormalise.hpp"
+#include "labelshift/data/class_names.hpp"
 #include "labelshift/data/label_file.hpp"
 #include "labelshift/data/text_lines.hpp"
 #include "labelshift/data/vector_file.hpp"
@@ -24,16 +24,7 @@ constexpr const char* kFile = "FILE";
 
 /// One class name a line, in the order of the columns.
 std::vector<std::string> read_class_names(const std::string& path, Index classes) {
-  TextFile text{InputFile(path)};
-  Lines lines(text, path);
-  std::vector<std::string> names;
-  std::set<std::string> seen;
-  for (std::string_view line; lines.next(line);) {
-    names.emplace_back(line);
-    if (!seen.emplace(line).second)
-      throw Error(ErrorKind::kInput, fmt::format("{}: found the class {} a second time, expected every class once",
-                                                 lines.place(), excerpt(line)));
-  }
+  std::vector<std::string> names = labelshift::read_class_names(path);
   if (std::ssize(names) != classes)
     throw Error(ErrorKind::kInput, fmt::format("{} has {} names, expected {}, one for each column of probabilities",
                                                path, names.size(), classes));
@@ -143,6 +134,10 @@ CLI::Validator between_0_and_1() {
   return number_that("is between 0 and 1", [](double x) { return x > 0.0 && x < 1.0; });
 }
 
+CLI::Validator from_0_to_below_1() {
+  return number_that("is at least 0 and below 1", [](double x) { return x >= 0.0 && x < 1.0; });
+}
+
 std::vector<std::string> estimator_names() {
   std::vector<std::string> names;
   for (const EstimatorEntry& entry : estimators()) names.emplace_back(entry.name);
@@ -153,6 +148,23 @@ std::vector<std::string> calibration_names() {
   std::vector<std::string> names;
   for (const CalibrationEntry& entry : calibrations()) names.emplace_back(entry.name);
   return names;
+}
+
+void add_data_options(CLI::App& command, DataInput& options, const std::string& group) {
+  command.add_option("--data", options.data, "A data set by name, or the path of one; see labelshift data")
+      ->type_name("NAME|PATH")
+      ->required()
+      ->group(group);
+  CLI::Option* column =
+      command
+          .add_option("--label-column", options.labels.column,
+                      "Column of a table that holds the labels, by its name or its number from 0; by default \"label\"")
+          ->type_name("COLUMN")
+          ->group(group);
+  command.add_option("--labels", options.labels.file, "Labels of a table or an IDX file, from a file of their own")
+      ->type_name("FILE")
+      ->excludes(column)
+      ->group(group);
 }
 
 void add_source_options(CLI::App& command, InputOptions& options) {
@@ -244,16 +256,22 @@ bool has_setting(const std::string& estimator, const std::string& setting) {
   }
 }
 
+std::map<std::string, std::string> parse_settings(const std::vector<std::string>& texts) {
+  std::map<std::string, std::string> settings;
+  for (const std::string& setting : texts) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw Error(ErrorKind::kUsage, fmt::format("--set: found \"{}\", expected NAME=VALUE", setting));
+    settings[setting.substr(0, equals)] = setting.substr(equals + 1);
+  }
+  return settings;
+}
+
 Settings estimator_settings(const EstimatorOptions& options, std::uint64_t seed) {
   Settings settings;
   if (!options.tolerance.empty()) settings.set("tolerance", options.tolerance);
   if (has_setting(options.estimator, "seed")) settings.set("seed", std::to_string(seed));
-  for (const std::string& setting : options.settings) {
-    const std::size_t equals = setting.find('=');
-    if (equals == std::string::npos || equals == 0)
-      throw Error(ErrorKind::kUsage, fmt::format("--set: found \"{}\", expected NAME=VALUE", setting));
-    settings.set(setting.substr(0, equals), setting.substr(equals + 1));
-  }
+  for (const auto& [name, value] : parse_settings(options.settings)) settings.set(name, value);
   return settings;
 }
 

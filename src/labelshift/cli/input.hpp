@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -10,6 +11,7 @@
 #include "labelshift/cli/progress.hpp"
 #include "labelshift/core/label_shift.hpp"
 #include "labelshift/data/matrix_file.hpp"
+#include "labelshift/data/table_reader.hpp"
 
 namespace labelshift::cli {
 
@@ -29,6 +31,14 @@ struct EstimatorOptions {
   std::vector<std::string> settings;  // NAME=VALUE
 };
 
+/// The examples a command reads: a data set by name or path, and where a table has its labels.
+struct DataInput {
+  std::string data;
+  LabelOptions labels;
+};
+
+/// --data, --label-column and --labels.
+void add_data_options(CLI::App& command, DataInput& options, const std::string& group);
 void add_source_options(CLI::App& command, InputOptions& options);
 void add_target_options(CLI::App& command, InputOptions& options);
 void add_estimator_options(CLI::App& command, EstimatorOptions& options);
@@ -51,12 +61,15 @@ struct WholeNumbers {
 CLI::Validator whole_number(const WholeNumbers& allowed);
 CLI::Validator not_negative();
 CLI::Validator between_0_and_1();
+CLI::Validator from_0_to_below_1();
 
 std::vector<std::string> estimator_names();
 std::vector<std::string> calibration_names();
 
 /// Whether the estimator of this name reads a number called `setting`.
 bool has_setting(const std::string& estimator, const std::string& setting);
+/// The values of --set, NAME=VALUE each. Throws Error{kUsage} for one that is not.
+std::map<std::string, std::string> parse_settings(const std::vector<std::string>& texts);
 /// The settings of the estimator. An estimator that draws random numbers gets the seed too.
 Settings estimator_settings(const EstimatorOptions& options, std::uint64_t seed);
 LabelShiftOptions label_shift_options(const EstimatorOptions& options, std::uint64_t seed);

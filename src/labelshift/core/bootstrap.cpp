@@ -1,15 +1,12 @@
 #include "labelshift/core/bootstrap.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <exception>
 #include <mutex>
-#include <thread>
 #include <vector>
 
-#include "labelshift/core/blas.hpp"
 #include "labelshift/core/error.hpp"
+#include "labelshift/core/parallel.hpp"
 #include "labelshift/core/rng.hpp"
 
 namespace labelshift {
@@ -55,40 +52,20 @@ Intervals bootstrap_intervals(
   const Index m = target_prior.size();
   Eigen::MatrixXd priors(options.replicates, m);
   Eigen::MatrixXd ratios(options.replicates, m);
-  std::atomic<int> next{0};
-  std::mutex mutex;  // guards finished and failure, and keeps `done` to one thread at a time
+  std::mutex mutex;  // guards finished and keeps `done` to one thread at a time
   int finished = 0;
-  std::exception_ptr failure;
-  const auto run = [&] {
-    for (int i = next++; i < options.replicates; i = next++) {
-      try {
-        Rng rng(options.seed, static_cast<std::uint64_t>(i));
-        const BootstrapReplicate replicate = draw_until_possible([&] {
-          const std::vector<double> source = draw(source_rows, source_weights, rng);
-          const std::vector<double> target = draw(target_rows, target_weights, rng);
-          return estimate(source, target);
-        });
-        priors.row(i) = replicate.target_prior;
-        ratios.row(i) = replicate.ratio;
-        const std::lock_guard lock(mutex);
-        done(++finished);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!failure) failure = std::current_exception();
-        next = options.replicates;
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> pool;
-    for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
-      pool.emplace_back([&run, blas = blas_threads()] {
-        use_blas_threads(blas);  // a setting of each thread; without it the bits would depend on which thread ran what
-        run();
-      });
-    run();
-  }
-  if (failure) std::rethrow_exception(failure);
+  run_in_parallel(options.replicates, /*workers=*/0, [&](Index i) {
+    Rng rng(options.seed, static_cast<std::uint64_t>(i));
+    const BootstrapReplicate replicate = draw_until_possible([&] {
+      const std::vector<double> source = draw(source_rows, source_weights, rng);
+      const std::vector<double> target = draw(target_rows, target_weights, rng);
+      return estimate(source, target);
+    });
+    priors.row(i) = replicate.target_prior;
+    ratios.row(i) = replicate.ratio;
+    const std::lock_guard lock(mutex);
+    done(++finished);
+  });
 
   Intervals result{.level = options.level,
                    .prior_low = Eigen::VectorXd::Zero(m),

@@ -8,24 +8,6 @@
 #include "labelshift/core/error.hpp"
 
 namespace labelshift {
-namespace {
-
-bool is_header(const std::vector<std::string>& cells) {
-  bool text = false;
-  bool counts = cells.size() >= 3;  // "0,1" is a row of probabilities as well, so it stays one
-  for (std::size_t c = 0; c < cells.size(); ++c) {
-    double value = 0.0;
-    const bool digits = cells[c].find_first_not_of("0123456789") == std::string::npos;
-    if (!parse_number(cells[c], value))
-      text = true;
-    else if (!digits)
-      return false;  // a misspelt number in the first row must not turn that row into names
-    counts = counts && cells[c] == std::to_string(c);
-  }
-  return text || counts;
-}
-
-}  // namespace
 
 RowReader::RowReader(std::istream& in, Index columns, std::string name)
     : lines_(in, std::move(name)), columns_(columns), columns_given_(columns != 0) {}

@@ -12,8 +12,7 @@
 namespace labelshift {
 
 /// Rows of numbers from a text, one after another: as soon as a line is there its row is, so that a pipe can be
-/// watched. Cells are separated as find_delimiter says. The first line is a header if it holds a cell that is not a
-/// number and none that is a number with a fraction, or if it counts 0, 1, 2, ... to at least 2, as pandas does.
+/// watched. Cells are separated as find_delimiter says. The first line is a header if is_header says so.
 class RowReader {
  public:
   /// `columns` is how many cells a line must have, 0 to go by the first line. `name` is what messages call the text.

@@ -7,6 +7,7 @@
 
 #include <cctype>
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -33,6 +34,20 @@ std::string errno_text(int error) {
   std::string text = std::generic_category().message(error);
   if (!text.empty()) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
   return text;
+}
+
+std::string find_file(const std::string& directory, const std::string& name) {
+  for (const char* packed : {"", ".gz"}) {
+    const std::string path = directory + "/" + name + packed;
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(path, ignored)) return path;
+  }
+  return "";
+}
+
+std::string path_to_open(const std::string& directory, const std::string& name) {
+  const std::string found = find_file(directory, name);
+  return found.empty() ? directory + "/" + name : found;
 }
 
 InputFile::InputFile(const std::string& path) : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {

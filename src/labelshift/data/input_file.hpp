@@ -29,6 +29,12 @@ class InputFile {
   std::int64_t size_ = 0;
 };
 
+/// The path of a file in a directory, plain or as NAME.gz; empty if neither is there.
+std::string find_file(const std::string& directory, const std::string& name);
+
+/// The same, or the plain path if neither is there, so that whoever opens it says so.
+std::string path_to_open(const std::string& directory, const std::string& name);
+
 /// "permission denied": what the C library says of an errno, to be the middle of a sentence.
 std::string errno_text(int error);
 

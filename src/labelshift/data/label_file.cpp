@@ -117,7 +117,8 @@ std::vector<int> check_numbers(const std::string& path, const Spellings& spellin
   const bool whole = std::all_of(values.begin(), values.end(), [](double v) { return v == std::floor(v); });
   if (whole && *least == 1.0 && *greatest == static_cast<double>(classes))
     throw Error(ErrorKind::kInput,
-                fmt::format("{}: labels run from 1 to {}, expected 0 to {}; subtract 1", path, classes, classes - 1));
+                fmt::format("{}: labels run from 1 to {}, expected 0 to {}; subtract 1 or name the columns", path,
+                            classes, classes - 1));
   std::vector<int> result;
   for (std::size_t k = 0; k < values.size(); ++k) {
     // Written so that NaN fails too.

@@ -13,6 +13,7 @@
 
 #include "labelshift/core/error.hpp"
 #include "labelshift/data/output_file.hpp"
+#include "labelshift/data/text_lines.hpp"
 
 namespace labelshift {
 namespace {
@@ -142,11 +143,12 @@ MatrixWriter::MatrixWriter(const std::string& path, Layout layout)
     file_->put(npy_header(layout_.float32 ? "<f4" : "<f8", fmt::format("{}, {}", layout_.rows, layout_.cols)));
     return;
   }
+  if (!is_header(layout_.column_names)) return;
   for (std::size_t c = 0; c < layout_.column_names.size(); ++c) {
     if (c != 0) file_->out().push_back(file_->delimiter());
     file_->put(as_cell(layout_.column_names[c]));
   }
-  if (!layout_.column_names.empty()) file_->put("\n");
+  file_->put("\n");
 }
 
 MatrixWriter::~MatrixWriter() = default;

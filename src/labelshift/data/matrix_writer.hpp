@@ -11,7 +11,8 @@ namespace labelshift {
 
 /// Writes a matrix a block of rows at a time, so that it never has to be in memory. The path's ending chooses the
 /// format: .npy, .csv, .tsv, .csv.gz or .tsv.gz; a path with no ending (/dev/stdout) gets CSV. Numbers are written so
-/// that reading them gives the same bits. The file appears in commit(), whole or not at all.
+/// that reading them gives the same bits. A header that would be read as numbers, such as 0,1, is left out. The file
+/// appears in commit(), whole or not at all.
 class MatrixWriter {
  public:
   struct Layout {

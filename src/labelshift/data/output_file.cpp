@@ -33,7 +33,9 @@ OutputFile::OutputFile(const std::string& path) : path_(path), target_(path) {
     return;
   }
   if (exists) {
-    target_ = std::filesystem::canonical(path).string();
+    std::error_code error;
+    target_ = std::filesystem::canonical(path, error).string();
+    if (error) fail(error.value());
     if (::faccessat(AT_FDCWD, target_.c_str(), W_OK, AT_EACCESS) != 0) fail(errno);
   }
   for (int attempt = 0; descriptor_ < 0; ++attempt) {

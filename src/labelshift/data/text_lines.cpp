@@ -160,6 +160,23 @@ bool parse_number(std::string_view cell, double& value) {
   return error != std::errc::invalid_argument && last == end;
 }
 
+bool is_header(const std::vector<std::string>& cells, std::optional<Index> label_column) {
+  bool text = false;
+  bool counts = true;
+  Index numbers = 0;
+  for (std::size_t c = 0; c < cells.size(); ++c) {
+    double value = 0.0;
+    if (!parse_number(cells[c], value)) {
+      text |= static_cast<Index>(c) != label_column;
+      continue;
+    }
+    // A misspelt number in the first row must not turn that row into names.
+    if (cells[c].find_first_not_of("0123456789") != std::string::npos) return false;
+    counts &= cells[c] == std::to_string(numbers++);
+  }
+  return text || (counts && numbers >= 3);  // "0,1" is a row of probabilities as well, so it stays one
+}
+
 std::string excerpt(std::string_view cell) {
   constexpr std::size_t kLongest = 40;
   std::string text = "\"";

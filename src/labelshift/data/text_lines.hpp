@@ -2,8 +2,10 @@
 
 #include <istream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "labelshift/core/matrix_view.hpp"
 #include "labelshift/data/input_file.hpp"
@@ -71,6 +73,11 @@ class Cells {
 
 /// Reads a whole cell as a number, NaN and infinities among them; false if it is none.
 bool parse_number(std::string_view cell, double& value);
+
+/// Whether the cells of the first line name columns: one is not a number and none is a number with a fraction, or they
+/// count 0, 1, 2, ... to at least 2, as pandas does. A cell of the label column is no help if it is not a number, since
+/// labels may be names.
+bool is_header(const std::vector<std::string>& cells, std::optional<Index> label_column = std::nullopt);
 
 /// The cell as a message shows it: quoted, shortened, control characters escaped.
 std::string excerpt(std::string_view cell);

@@ -55,7 +55,22 @@ std::string class_attribute(const char* css_class) {
 }
 
 std::string stroke_attributes(const Stroke& stroke) {
-  return fmt::format("stroke=\"{}\" stroke-width=\"{}\"", stroke.colour, svg_number(stroke.width));
+  return fmt::format("stroke=\"{}\" stroke-width=\"{}\"{}", stroke.colour, svg_number(stroke.width),
+                     stroke.dashes ? fmt::format(" stroke-dasharray=\"{}\"", stroke.dashes) : std::string());
+}
+
+/// Where a text starts and what it looks like.
+std::string text_attributes(double x, double y, const TextStyle& style, const char* css_class) {
+  // Capitals are about 0.72 em high. dominant-baseline would say "middle" directly, but not every viewer knows it.
+  const double drop = 0.36 * style.size;
+  const char* anchor = style.anchor == Anchor::kEnd      ? " text-anchor=\"end\""
+                       : style.anchor == Anchor::kMiddle ? " text-anchor=\"middle\""
+                                                         : "";
+  const std::string place =
+      style.upwards ? fmt::format("transform=\"translate({} {}) rotate(-90)\"", svg_number(x + drop), svg_number(y))
+                    : fmt::format("x=\"{}\" y=\"{}\"", svg_number(x), svg_number(y + drop));
+  return fmt::format("{} {} font-size=\"{}\"{}{} fill=\"{}\"", class_attribute(css_class), place,
+                     svg_number(style.size), anchor, style.bold ? " font-weight=\"bold\"" : "", style.fill);
 }
 
 }  // namespace
@@ -143,18 +158,26 @@ void Svg::path(std::string_view data, const Stroke& stroke, const char* css_clas
                        stroke_attributes(stroke));
 }
 
+void Svg::area(std::string_view data, const Fill& fill, const char* css_class) {
+  body_ +=
+      fmt::format("<path{} d=\"{}\" fill=\"{}\"{}{}/>\n", class_attribute(css_class), xml_escaped(data), fill.colour,
+                  fill.opacity < 1.0 ? fmt::format(" fill-opacity=\"{}\"", svg_number(fill.opacity)) : "",
+                  fill.outline ? " " + stroke_attributes(*fill.outline) : "");
+}
+
 void Svg::text(double x, double y, std::string_view text, const TextStyle& style, const char* css_class) {
-  // Capitals are about 0.72 em high. dominant-baseline would say "middle" directly, but not every viewer knows it.
-  const double baseline = y + 0.36 * style.size;
   const double boldness = style.bold ? 1.12 : 1.0;  // how much wider bold letters are
   const std::string shown = ellipsised(text, style.size * boldness, style.max_width);
-  const char* anchor = style.anchor == Anchor::kEnd      ? " text-anchor=\"end\""
-                       : style.anchor == Anchor::kMiddle ? " text-anchor=\"middle\""
-                                                         : "";
-  body_ += fmt::format("<text{} x=\"{}\" y=\"{}\" font-size=\"{}\"{}{} fill=\"{}\">{}{}</text>\n",
-                       class_attribute(css_class), svg_number(x), svg_number(baseline), svg_number(style.size), anchor,
-                       style.bold ? " font-weight=\"bold\"" : "", style.fill,
+  body_ += fmt::format("<text{}>{}{}</text>\n", text_attributes(x, y, style, css_class),
                        shown == text ? "" : fmt::format("<title>{}</title>", xml_escaped(text)), xml_escaped(shown));
+}
+
+void Svg::power(double x, double y, std::string_view base, std::string_view exponent, const TextStyle& style,
+                const char* css_class) {
+  // baseline-shift says this directly, but Firefox does not know it.
+  body_ += fmt::format("<text{}>{}<tspan dy=\"{}\" font-size=\"{}\">{}</tspan></text>\n",
+                       text_attributes(x, y, style, css_class), xml_escaped(base), svg_number(-0.4 * style.size),
+                       svg_number(0.75 * style.size), xml_escaped(exponent));
 }
 
 void Svg::begin_group(std::string_view tooltip) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -29,11 +30,19 @@ struct TextStyle {
   Anchor anchor = Anchor::kStart;
   bool bold = false;
   double max_width = std::numeric_limits<double>::infinity();  // a wider text is ellipsised, with itself as tooltip
+  bool upwards = false;                                        // turned to read from bottom to top
 };
 
 struct Stroke {
   const char* colour = "#222222";
   double width = 1.0;
+  const char* dashes = nullptr;  // lengths drawn and left out in turn, such as "6 3"; nullptr: solid
+};
+
+struct Fill {
+  const char* colour = "#222222";
+  double opacity = 1.0;
+  std::optional<Stroke> outline;
 };
 
 /// A picture that is written from back to front, with presentation attributes only: style sheets are lost by several of
@@ -47,8 +56,14 @@ class Svg {
   void line(double x1, double y1, double x2, double y2, const Stroke& stroke, const char* css_class = nullptr);
   /// An open path of the SVG commands `data`, such as "M0 0H10".
   void path(std::string_view data, const Stroke& stroke, const char* css_class = nullptr);
+  /// The inside of the SVG commands `data`.
+  void area(std::string_view data, const Fill& fill, const char* css_class = nullptr);
   /// `y` is the middle of the text's capitals.
   void text(double x, double y, std::string_view text, const TextStyle& style, const char* css_class = nullptr);
+
+  /// `base` with a small raised `exponent`. Not in Unicode's superscripts: few fonts have all of them at one height.
+  void power(double x, double y, std::string_view base, std::string_view exponent, const TextStyle& style,
+             const char* css_class = nullptr);
 
   /// What is drawn until end_group() shares this tooltip.
   void begin_group(std::string_view tooltip);

@@ -1,0 +1,36 @@
+#include "labelshift/core/parallel.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <vector>
+
+namespace labelshift {
+namespace {
+
+TEST(Parallel, RunsEveryJobOnce) {
+  for (const unsigned workers : {0u, 1u, 2u, 16u}) {
+    std::vector<std::atomic<int>> runs(50);
+    run_in_parallel(50, workers, [&](Index job) { ++runs[static_cast<std::size_t>(job)]; });
+    for (const auto& count : runs) EXPECT_EQ(count, 1);
+  }
+  run_in_parallel(0, 2, [](Index) { FAIL(); });
+}
+
+TEST(Parallel, ThrowsTheFirstExceptionAndStartsNoFurtherJob) {
+  std::atomic<int> started = 0;
+  try {
+    run_in_parallel(1000, 2, [&](Index job) {
+      ++started;
+      if (job >= 3) throw std::runtime_error("job failed");
+    });
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "job failed");
+  }
+  EXPECT_LE(started, 3 + 2);  // at most one a worker after the third
+}
+
+}  // namespace
+}  // namespace labelshift
