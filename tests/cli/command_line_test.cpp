@@ -18,7 +18,7 @@ using testing::StartsWith;
 const std::vector<std::string> kCommands = {
     "estimate", "adapt",   "watch", "estimators", "completion", "data",
 #ifdef LABELSHIFT_WITH_TORCH
-    "train",    "predict", "reproduce",
+    "train",    "predict",
 #endif
 };
 

@@ -1,6 +1,7 @@
 # cmake -DBUILD=... -DSOURCE=... -DWORK=... -P install_and_use.cmake: installs the build into WORK/prefix, then configures,
 # builds and runs the consumer project against it.
 file(REMOVE_RECURSE ${WORK})
+file(GLOB with_learning RELATIVE ${BUILD} ${BUILD}/liblabelshift_torch.so)  # whether this build has the learning layer
 foreach(step IN ITEMS
     "${CMAKE_COMMAND};--install;${BUILD};--prefix;${WORK}/prefix"
     "${CMAKE_COMMAND};-S;${SOURCE}/tests/package/consumer;-B;${WORK}/build;-G;Ninja;-DCMAKE_PREFIX_PATH=${WORK}/prefix;-DCMAKE_CXX_FLAGS=${FLAGS}"
@@ -9,3 +10,10 @@ foreach(step IN ITEMS
     "${WORK}/prefix/bin/labelshift;--version")
   execute_process(COMMAND ${step} COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
+if(with_learning)
+  file(GLOB_RECURSE module ${WORK}/prefix/liblabelshift_torch.so)
+  get_filename_component(folder ${module} DIRECTORY)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${folder} ${WORK}/build/trainer COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND ${WORK}/prefix/bin/labelshift train --data ${SOURCE}/examples/small-fashion-mnist --model logistic
+    --epochs 1 --output ${WORK}/predictor.safetensors COMMAND_ERROR_IS_FATAL ANY)
+endif()

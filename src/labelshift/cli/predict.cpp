@@ -1,0 +1,188 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "labelshift/cli/commands.hpp"
+#include "labelshift/cli/input.hpp"
+#include "labelshift/cli/terminal.hpp"
+#include "labelshift/core/error.hpp"
+#include "labelshift/data/known_datasets.hpp"
+#include "labelshift/data/matrix_writer.hpp"
+#include "labelshift/data/splits.hpp"
+#include "labelshift/data/text_lines.hpp"
+#include "labelshift/learning/checkpoint.hpp"
+#include "labelshift/learning/evaluation.hpp"
+#include "labelshift/learning/predictor.hpp"
+#include "labelshift/learning/training_threads.hpp"
+
+namespace labelshift::cli {
+namespace {
+
+struct PredictOptions {
+  std::string predictor;
+  DataInput input;
+  std::string part;  // empty: test if there is one, else train
+  bool logits = false;
+  bool raw = false;
+  std::string output;
+  std::string labels_output;
+  std::string device = "cpu";
+};
+
+/// Rows predicted at a time, so that memory does not grow with the output.
+constexpr Index kRows = 8 * kEvaluationRows;
+
+struct Part {
+  const Dataset& data;
+  std::vector<Index> rows;
+};
+
+Part find_part(const PredictOptions& options, const TrainAndTest& data, const PredictorOrigin& origin) {
+  const std::vector<Index> all = all_rows(data.train.size());
+  if (options.part == "test" || (options.part.empty() && data.test.size() > 0)) {
+    if (data.test.size() == 0)
+      throw Error(ErrorKind::kUsage, fmt::format("{} has one part only; leave --part out", options.input.data));
+    return {data.test, all_rows(data.test.size())};
+  }
+  if (options.part != "calibration") return {data.train, all};
+  if (origin.calibration_fraction == 0.0)
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{} was trained with nothing held out; --part calibration has no rows", options.predictor));
+  if (fingerprint(data.train, all) != origin.data)
+    throw Error(ErrorKind::kInput,
+                fmt::format("{} is not the data that {} was trained on, so it cannot be told which of its rows were "
+                            "held out; expected the same examples in the same order",
+                            options.input.data, options.predictor));
+  return {data.train,
+          hold_out(data.train.labels, all, data.train.classes(), Fraction{origin.calibration_fraction}, origin.seed)
+              .held_out};
+}
+
+void check_classes(const PredictOptions& options, const Predictor& predictor, const Dataset& data) {
+  if (data.labels.empty()) return;
+  if (data.classes() != std::ssize(predictor.class_names))
+    throw Error(ErrorKind::kInput, fmt::format("{} has {} classes, expected {} as in {}", options.input.data,
+                                               data.classes(), predictor.class_names.size(), options.predictor));
+  check_same_classes(data.class_names, options.input.data, predictor.class_names, options.predictor);
+}
+
+void check_columns(const PredictOptions& options, const Predictor& predictor, const Dataset& data) {
+  const auto& found = data.column_names;
+  const auto& expected = predictor.column_names;
+  if (found.size() != expected.size() || found == expected) return;  // other numbers of columns do not fit the net
+  const auto differ = std::mismatch(found.begin(), found.end(), expected.begin());
+  throw Error(ErrorKind::kInput,
+              fmt::format("{}: found the column {} where {} was trained on {}; expected the same columns in the same "
+                          "order",
+                          options.input.data, excerpt(*differ.first), options.predictor, excerpt(*differ.second)));
+}
+
+/// Returns false if an interrupt ended it, and then leaves no file behind.
+bool write_predictions(const PredictOptions& options, Predictor& predictor, const Part& part, Progress& progress,
+                       const DeferInterrupt& interrupt) {
+  const auto n = static_cast<Index>(part.rows.size());
+  const auto m = static_cast<Index>(predictor.class_names.size());
+  const Calibration calibration =
+      predictor.calibration && !options.raw ? *predictor.calibration : Calibration::identity(m);
+  MatrixWriter writer(options.output, {.rows = n, .cols = m, .float32 = true, .column_names = predictor.class_names});
+  RowMajorMatrix<float> probs;
+  for (Index first = 0; first < n && !interrupt.requested(); first += kRows) {
+    progress.show("predicting", static_cast<double>(first) / static_cast<double>(n));
+    const Index count = std::min(kRows, n - first);
+    const RowMajorMatrix<float> logits =
+        evaluate_logits(*predictor.net, part.data, std::span(part.rows).subspan(first, count));
+    if (!options.logits) {
+      probs.resize(count, m);
+      apply_calibration(calibration, {logits, /*logits=*/true}, 0, probs);
+    }
+    writer.append(options.logits ? logits : probs);
+  }
+  if (interrupt.requested()) return false;
+  // Both files are on the disk before the first takes its name, so that a full disk leaves neither.
+  writer.finish();
+  std::optional<LabelWriter> label_writer;
+  if (!options.labels_output.empty())
+    label_writer.emplace(options.labels_output, labels_of(part.data, part.rows), predictor.class_names);
+  writer.commit();
+  if (label_writer) label_writer->commit();
+  return true;
+}
+
+Predictor load(const PredictOptions& options) {
+  const DeferInterrupt interrupt;  // LibTorch's threads, if it starts any, take its mask over for good
+  use_one_torch_thread();
+  return load_predictor(options.predictor, options.device == "cuda" ? Device::kCuda : Device::kCpu);
+}
+
+std::string summary(const PredictOptions& options, const Predictor& predictor, std::size_t rows) {
+  const char* what = options.logits                          ? "logits"
+                     : predictor.calibration && !options.raw ? "calibrated probabilities"
+                                                             : "probabilities";
+  std::string text = fmt::format("Wrote the {} of {} examples: {}\n", what, rows, options.output);
+  if (!options.labels_output.empty()) text += fmt::format("Labels: {}\n", options.labels_output);
+  return text;
+}
+
+void predict(const PredictOptions& options) {
+  if (same_file(options.output, options.labels_output))
+    throw Error(ErrorKind::kUsage, "--output and --labels-output are the same file; give each its own");
+  check_writable(options.output);
+  check_writable(options.labels_output);
+  std::optional<Progress> progress(std::in_place);
+  progress->show("reading " + options.input.data);
+  Predictor predictor = load(options);
+  LabelOptions labels = options.input.labels;
+  labels.class_names = predictor.class_names;  // the data need not have an example of each
+  const LoadedDataset loaded = load_dataset(options.input.data, labels);
+  const TrainAndTest& data = loaded.parts;
+  const Part part = find_part(options, data, predictor.origin);
+  check_classes(options, predictor, part.data);
+  check_columns(options, predictor, part.data);
+  if (!options.labels_output.empty() && part.data.labels.empty())
+    throw Error(ErrorKind::kUsage, fmt::format("{} has no labels for --labels-output", options.input.data));
+  const DeferInterrupt interrupt;  // outlives the writers, which take half-written files away
+  const bool whole = write_predictions(options, predictor, part, *progress, interrupt);
+  progress.reset();
+  if (!whole) return;  // to nobody: the signal ends the process first
+  if (!loaded.note.empty()) warn(loaded.note);
+  // Rows that went to standard output must stay the only thing there.
+  if (options.output != "/dev/stdout" && options.labels_output != "/dev/stdout")
+    print(summary(options, predictor, part.rows.size()));
+}
+
+}  // namespace
+
+void add_predict(CLI::App& app) {
+  const auto options = std::make_shared<PredictOptions>();
+  CLI::App& command = *app.add_subcommand(
+      "predict", "Write what a trained predictor says of data, for labelshift estimate and adapt to read");
+  command.add_option("--predictor", options->predictor, "What labelshift train wrote")->type_name("FILE")->required();
+  add_data_options(command, options->input, "Options");
+  add_choice(command, "--part", options->part, "part", {"train", "test", "calibration"},
+             "Which part of the data; calibration: what the training held out");
+  add_choice(command, "--device", options->device, "device", {"cpu", "cuda"}, "Where to compute");
+  const char* group = "Output (.npy, .csv, .tsv, .csv.gz)";
+  command.add_option("--output", options->output, "Write the probabilities here, as float32")
+      ->type_name("FILE")
+      ->required()
+      ->group(group);
+  command
+      .add_flag("--logits", options->logits, "Write the net's outputs, whose softmax are uncalibrated probabilities")
+      ->group(group);
+  command.add_flag("--raw", options->raw, "Leave the calibration out")->group(group);
+  command.add_option("--labels-output", options->labels_output, "Write the labels of the same examples here")
+      ->type_name("FILE")
+      ->group(group);
+  command.footer(R"(Example:
+  labelshift train --data examples/small-fashion-mnist --model logistic --output clothes.safetensors
+  labelshift predict --predictor clothes.safetensors --data examples/small-fashion-mnist --output test_probs.npy
+  labelshift predict --predictor clothes.safetensors --data examples/small-fashion-mnist --part calibration \
+    --output source_probs.npy --labels-output source_labels.csv
+  labelshift estimate --source-probs source_probs.npy --source-labels source_labels.csv \
+    --target-probs test_probs.npy --classes examples/small-fashion-mnist/classes.txt)");
+  command.callback([options] { predict(*options); });
+}
+
+}  // namespace labelshift::cli

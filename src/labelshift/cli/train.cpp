@@ -1,0 +1,430 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "labelshift/cli/commands.hpp"
+#include "labelshift/cli/input.hpp"
+#include "labelshift/cli/result_output.hpp"
+#include "labelshift/cli/terminal.hpp"
+#include "labelshift/core/error.hpp"
+#include "labelshift/core/version.hpp"
+#include "labelshift/data/known_datasets.hpp"
+#include "labelshift/data/splits.hpp"
+#include "labelshift/data/text_lines.hpp"
+#include "labelshift/learning/checkpoint.hpp"
+#include "labelshift/learning/evaluation.hpp"
+#include "labelshift/learning/model_selection.hpp"
+#include "labelshift/learning/predictor.hpp"
+#include "labelshift/learning/training_threads.hpp"
+
+namespace labelshift::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kAuto = "auto";
+
+struct TrainOptions {
+  DataInput input;
+  std::string model = "mlp";
+  std::vector<std::string> settings;  // of the model, NAME=VALUE
+  std::string zeta = "1";
+  int epochs = TrainingSettings().epochs;
+  double stop_below = 0.0;
+  std::optional<double> learning_rate;
+  std::optional<double> weight_decay;
+  std::string calibration = "bcts";
+  bool calibration_given = false;
+  double calibration_fraction = 0.1;
+  std::uint64_t seed = 0;
+  std::string device = "cpu";
+  std::string output = "predictor.safetensors";
+  std::string checkpoint;
+  bool resume = false;
+  std::string format = "table";
+
+  bool automatic() const { return zeta == kAuto; }
+};
+
+/// A part of the data, and how well the predictor does on it.
+struct PartQuality {
+  const char* name;
+  std::size_t examples;
+  Evaluation raw;
+  Evaluation calibrated;
+};
+
+/// What came of it.
+struct Trained {
+  std::size_t examples = 0;
+  double zeta = 0.0;
+  std::vector<double> cross_entropy;  // of each epoch; empty where the choice was automatic
+  int epochs = 0;
+  const char* stopped_by = "";
+  int resumed_from = 0;  // epochs
+  std::string calibration;
+  std::optional<Selection> selection;
+  std::vector<PartQuality> parts;
+  std::string interruption;  // what to say if there was one
+};
+
+void check_options(const TrainOptions& options) {
+  const auto bad = [](const std::string& message) { throw Error(ErrorKind::kUsage, message); };
+  double zeta = 0.0;
+  if (!options.automatic() && (!parse_number(options.zeta, zeta) || !(zeta >= 0.0 && zeta <= 1e6)))
+    bad(fmt::format("--zeta: found {}, expected a number from 0 to 1e6, or auto", excerpt(options.zeta)));
+  if (options.calibration_fraction == 0.0 && options.automatic())
+    bad("--zeta auto needs held-out examples to judge by; give a --calibration-fraction above 0");
+  if (options.calibration_fraction == 0.0 && options.calibration != "none")
+    bad(
+        fmt::format("--calibration {} needs held-out examples; give a --calibration-fraction above 0, or --calibration "
+                    "none",
+                    options.calibration));
+  if (options.resume && options.checkpoint.empty()) bad("--resume needs --checkpoint");
+  if (options.automatic() && !options.checkpoint.empty())
+    bad("--zeta auto trains several predictors and keeps no checkpoint; drop --checkpoint, or give a zeta");
+}
+
+TrainingSettings training_settings(const TrainOptions& options) {
+  TrainingSettings settings{.epochs = options.epochs,
+                            .stop_below = options.stop_below,
+                            .adam = adam_settings_for(options.model),
+                            .seed = options.seed};
+  if (!options.automatic()) parse_number(options.zeta, settings.zeta);
+  if (options.learning_rate) settings.adam.learning_rate = *options.learning_rate;
+  if (options.weight_decay) settings.adam.weight_decay = *options.weight_decay;
+  return settings;
+}
+
+void check_trainable(const Dataset& data, const std::string& name) {
+  if (data.labels.empty())
+    throw Error(ErrorKind::kInput, fmt::format("{} has no labels; a predictor is trained on labelled examples", name));
+  if (data.classes() < 2)
+    throw Error(ErrorKind::kInput, fmt::format("{} has {} class, expected at least 2", name, data.classes()));
+}
+
+HoldOut split(const Dataset& data, const TrainOptions& options) {
+  std::vector<Index> rows = all_rows(data.size());
+  if (options.calibration_fraction == 0.0) return {.kept = std::move(rows)};
+  const std::vector<Index> counts = class_counts(data.labels, rows, data.classes());
+  const auto lone = std::find(counts.begin(), counts.end(), 1);
+  if (lone != counts.end())
+    throw Error(
+        ErrorKind::kInput,
+        fmt::format("{} has 1 example of class {}, expected at least 2, one to train on and one to hold out; add "
+                    "some, leave the class out, or hold nothing out: --calibration-fraction 0 --calibration none",
+                    options.input.data, data.class_names[static_cast<std::size_t>(lone - counts.begin())]));
+  return hold_out(data.labels, rows, data.classes(), Fraction{options.calibration_fraction}, options.seed);
+}
+
+NetSpec net_spec(const TrainOptions& options, const Dataset& data, std::span<const Index> rows) {
+  // A predictor names the file of its net by a path that holds from everywhere.
+  std::error_code ignored;
+  const bool file = std::filesystem::is_regular_file(options.model, ignored);
+  return {.name = file ? std::filesystem::absolute(options.model).string() : options.model,
+          .settings = parse_settings(options.settings),
+          .shape = data.shape,
+          .classes = data.classes(),
+          .normalisation = fit_normalisation(data, rows)};
+}
+
+/// The folder of --checkpoint.
+class CheckpointFolder {
+ public:
+  /// Makes the folder and, to go on from there, gives the net the weights and `start` the state of a checkpoint.
+  CheckpointFolder(const TrainOptions& options, const RunDescription& run, Net& net, TrainingState& start)
+      : run_(run), net_(net), path_(options.checkpoint + "/checkpoint.safetensors") {
+    std::error_code error;
+    std::filesystem::create_directories(options.checkpoint, error);
+    check_writable(path_);
+    if (!std::filesystem::exists(path_, error)) return;
+    if (!options.resume)
+      throw Error(
+          ErrorKind::kUsage,
+          fmt::format("{} is there already; go on from it with --resume, or give another --checkpoint folder", path_));
+    start = load_checkpoint(path_, run, net);
+    epochs_ = start.cross_entropy.size();
+  }
+
+  void save(const TrainingState& state) {
+    save_checkpoint(path_, run_, net_, state);
+    epochs_ = state.cross_entropy.size();
+  }
+  /// "; the checkpoint of epoch 3 is intact", or nothing.
+  std::string intact() const {
+    return epochs_ > 0 ? fmt::format("; the checkpoint of epoch {} is intact", epochs_) : "";
+  }
+
+ private:
+  RunDescription run_;
+  Net& net_;
+  std::string path_;
+  std::size_t epochs_ = 0;
+};
+
+/// Trains with one zeta. Returns false if an interrupt ended it.
+bool train_one(const TrainOptions& options, const TrainingExamples& examples, Net& net, const DeferInterrupt& interrupt,
+               Progress& progress, Trained& trained) {
+  const TrainingSettings settings = training_settings(options);
+  TrainingState start;
+  std::optional<CheckpointFolder> folder;
+  if (!options.checkpoint.empty()) folder.emplace(options, describe_run(net.spec(), examples, settings), net, start);
+  trained.resumed_from = static_cast<int>(start.cross_entropy.size());
+  const double before = static_cast<double>(trained.resumed_from) / settings.epochs;
+  TrainingObserver observer;
+  observer.step = [&](double done) {
+    progress.show("training", (done - before) / (1.0 - before));  // from here on, for the time left
+    return !interrupt.requested();
+  };
+  if (folder) observer.epoch = [&](const TrainingState& state) { folder->save(state); };
+  try {
+    TrainingResult result = train_predictor(net, examples, settings, observer, std::move(start));
+    if (result.stopped_by == TrainingStop::kObserver) {
+      if (folder) trained.interruption = "interrupted" + folder->intact();
+      return false;
+    }
+    trained.zeta = settings.zeta;
+    trained.cross_entropy = std::move(result.state.cross_entropy);
+    trained.epochs = static_cast<int>(std::ssize(trained.cross_entropy));
+    trained.stopped_by = result.stopped_by == TrainingStop::kThreshold ? "threshold" : "epochs";
+    return true;
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.what() + (folder ? folder->intact() : ""));
+  }
+}
+
+/// Trains with several zetas and keeps the best. Returns false if an interrupt ended it.
+bool train_several(const TrainOptions& options, const TrainingExamples& examples, std::span<const Index> held_out,
+                   Net& net, const DeferInterrupt& interrupt, Progress& progress, Trained& trained) {
+  SelectionSettings selection;
+  if (options.calibration_given) selection.calibrations = {options.calibration};
+  trained.selection = choose_predictor(net, examples, held_out, training_settings(options), selection,
+                                       [&](std::string_view stage, double done) {
+                                         progress.show(stage, done);
+                                         return !interrupt.requested();
+                                       });
+  if (interrupt.requested()) return false;
+  const Candidate& best = trained.selection->best();
+  trained.zeta = best.zeta;
+  trained.epochs = best.epochs;
+  trained.calibration = best.calibration;
+  trained.stopped_by = "choice";
+  return true;
+}
+
+void judge(const char* name, Net& net, const Dataset& data, std::span<const Index> rows, const Calibration& calibration,
+           Trained& trained) {
+  if (rows.empty() || data.labels.empty()) return;
+  const RowMajorMatrix<float> logits = evaluate_logits(net, data, rows);
+  const std::vector<int> labels = labels_of(data, rows);
+  trained.parts.push_back({name, rows.size(), evaluate(logits, labels, Calibration::identity(logits.cols())),
+                           evaluate(logits, labels, calibration)});
+}
+
+Calibration fit(const std::string& calibration, Net& net, const Dataset& data, std::span<const Index> rows) {
+  if (rows.empty()) return Calibration::identity(data.classes());
+  const RowMajorMatrix<float> logits = evaluate_logits(net, data, rows);
+  return fit_calibration(find_calibration(calibration).kind, {logits, /*logits=*/true}, labels_of(data, rows))
+      .calibration;
+}
+
+Json quality_object(const Evaluation& evaluation) {
+  return {{"accuracy", evaluation.accuracy}, {"nll", evaluation.quality.nll}, {"ece", evaluation.quality.ece}};
+}
+
+std::string json_text(const TrainOptions& options, const Trained& trained) {
+  Json json;
+  json["data"] = options.input.data;
+  json["model"] = options.model;
+  json["examples"] = trained.examples;
+  json["zeta"] = trained.zeta;
+  json["epochs"] = trained.epochs;
+  json["stopped_by"] = trained.stopped_by;
+  json["resumed_from"] = trained.resumed_from;
+  json["cross_entropy"] = trained.cross_entropy;
+  json["calibration"] = trained.calibration;
+  for (const PartQuality& part : trained.parts)
+    json["quality"][part.name] = {{"examples", part.examples},
+                                  {"raw", quality_object(part.raw)},
+                                  {"calibrated", quality_object(part.calibrated)}};
+  if (trained.selection) {
+    for (const Candidate& candidate : trained.selection->candidates)
+      json["candidates"].push_back({{"zeta", candidate.zeta},
+                                    {"epochs", candidate.epochs},
+                                    {"calibration", candidate.calibration},
+                                    {"error", candidate.error},
+                                    {"standard_error", candidate.standard_error}});
+  }
+  json["predictor"] = options.output;
+  json["seed"] = options.seed;
+  json["version"] = version();
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+/// The best calibration of every zeta and number of epochs that was tried.
+std::string candidates_table(const Selection& selection) {
+  std::vector<std::vector<std::string>> rows{{"zeta", "epochs", "calibration", "MSE of ratios", "standard error"}};
+  for (const Candidate& candidate : selection.candidates)
+    rows.push_back({fmt::format("{}{}", candidate.zeta, &candidate == &selection.best() ? " *" : ""),
+                    fmt::format("{}", candidate.epochs), candidate.calibration, fmt::format("{:.5f}", candidate.error),
+                    fmt::format("{:.5f}", candidate.standard_error)});
+  return aligned(rows) + "* chosen: it errs least where held-out examples are resampled to known class mixes\n\n";
+}
+
+std::string table_text(const TrainOptions& options, const Trained& trained) {
+  std::string text = trained.selection ? candidates_table(*trained.selection) : "";
+  text += fmt::format("Trained {} on {} examples of {} with zeta {}: {} epochs", options.model, trained.examples,
+                      options.input.data, trained.zeta, trained.epochs);
+  if (trained.resumed_from > 0) text += fmt::format(" ({} of them before)", trained.resumed_from);
+  if (!trained.cross_entropy.empty())
+    text += fmt::format(", cross-entropy {:.4f} in the last", trained.cross_entropy.back());
+  text += ".\n";
+  if (!trained.parts.empty()) {
+    std::vector<std::vector<std::string>> rows{
+        {"", "examples", "accuracy", "NLL", "ECE", "calibrated: accuracy", "NLL", "ECE"}};
+    for (const PartQuality& part : trained.parts) {
+      std::vector<std::string> row{part.name, fmt::format("{}", part.examples)};
+      for (const Evaluation* evaluation : {&part.raw, &part.calibrated})
+        for (const double value : {evaluation->accuracy, evaluation->quality.nll, evaluation->quality.ece})
+          row.push_back(fmt::format("{:.4f}", value));
+      rows.push_back(std::move(row));
+    }
+    text += '\n' + aligned(rows) + '\n';
+  }
+  if (trained.calibration != "none")
+    text += fmt::format("Calibration {} was fitted on the held-out examples.\n", trained.calibration);
+  return text + fmt::format("Predictor: {}\n", options.output);
+}
+
+void train(const TrainOptions& options) {
+  check_options(options);
+  check_writable(options.output);
+  std::optional<Progress> progress(std::in_place);
+  progress->show("reading " + options.input.data);
+  const LoadedDataset loaded = load_dataset(options.input.data, options.input.labels);
+  const TrainAndTest& data = loaded.parts;
+  check_trainable(data.train, options.input.data);
+  const HoldOut rows = split(data.train, options);
+  Trained trained{.examples = rows.kept.size(), .calibration = options.calibration};
+
+  const DeferInterrupt interrupt;  // before LibTorch starts threads, which take its mask over
+  use_one_torch_thread();
+  keep_freed_memory();
+  flush_denormals_on_this_thread();
+  Predictor predictor{.net = make_net(net_spec(options, data.train, rows.kept), options.seed,
+                                      options.device == "cuda" ? Device::kCuda : Device::kCpu),
+                      .class_names = data.train.class_names,
+                      .column_names = data.train.column_names};
+  Net& net = *predictor.net;
+  const TrainingExamples examples{data.train, rows.kept, {}};
+  const bool whole = options.automatic()
+                         ? train_several(options, examples, rows.held_out, net, interrupt, *progress, trained)
+                         : train_one(options, examples, net, interrupt, *progress, trained);
+  if (!whole) {
+    progress.reset();
+    if (!trained.interruption.empty()) warn(trained.interruption);
+    return;  // to nobody: the signal ends the process first
+  }
+  progress->show("evaluating");
+  const Calibration calibration = fit(trained.calibration, net, data.train, rows.held_out);
+  if (trained.calibration != "none") predictor.calibration = calibration;
+  judge("held out", net, data.train, rows.held_out, calibration, trained);
+  judge("test", net, data.test, all_rows(data.test.size()), calibration, trained);
+  predictor.origin = {.data = fingerprint(data.train, all_rows(data.train.size())),
+                      .calibration_fraction = options.calibration_fraction,
+                      .seed = options.seed,
+                      .zeta = trained.zeta,
+                      .epochs = trained.epochs};
+  save_predictor(options.output, predictor);
+  progress.reset();
+  if (!loaded.note.empty()) warn(loaded.note);
+  print(options.format == "json" ? json_text(options, trained) : table_text(options, trained));
+}
+
+std::string model_names() {
+  std::string names;
+  for (const NetEntry& entry : nets()) names += std::string(entry.name) + ", ";
+  return names;
+}
+
+}  // namespace
+
+void add_train(CLI::App& app) {
+  const auto options = std::make_shared<TrainOptions>();
+  CLI::App& command =
+      *app.add_subcommand("train", "Train a predictor f(x) by Eq. (4) and calibrate it on examples it has not seen");
+  const char* group = "Data and model";
+  add_data_options(command, options->input, group);
+  command.add_option("--model", options->model, "One of " + model_names() + "or the path of a TorchScript file")
+      ->type_name("NAME|FILE")
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--set", options->settings, "A setting of the model, such as width=16; may be repeated")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false)
+      ->group(group);
+  group = "Training";
+  command
+      .add_option("--zeta", options->zeta,
+                  "How much uncertainty is rewarded, or auto: choose it, the epochs and the calibration by how well "
+                  "known class mixes are found")
+      ->type_name("NUMBER|auto")
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--epochs", options->epochs, "Passes over the examples, at most")
+      ->type_name("COUNT")
+      ->transform(whole_number({.from = 1, .to = 1'000'000}))
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--stop-below", options->stop_below,
+                  "Stop after an epoch whose mean cross-entropy is below this; 0: never")
+      ->type_name("NUMBER")
+      ->check(not_negative())
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--learning-rate", options->learning_rate, "Of Adam; 0.001, or 0.0001 for resnet18")
+      ->type_name("NUMBER")
+      ->check(not_negative())
+      ->group(group);
+  command.add_option("--weight-decay", options->weight_decay, "Of Adam; 1e-6, or 1e-4 for resnet18")
+      ->type_name("NUMBER")
+      ->check(not_negative())
+      ->group(group);
+  CLI::Option* calibration = add_choice(command, "--calibration", options->calibration, "calibration",
+                                        calibration_names(), "What to fit on the held-out examples");
+  calibration->group(group);
+  command
+      .add_option("--calibration-fraction", options->calibration_fraction,
+                  "Part of the examples that is held out of the training")
+      ->type_name("NUMBER")
+      ->check(from_0_to_below_1())
+      ->capture_default_str()
+      ->group(group);
+  add_seed_option(command, options->seed);
+  command.get_option("--seed")->group(group);
+  add_choice(command, "--device", options->device, "device", {"cpu", "cuda"}, "Where to compute")->group(group);
+  group = "Output";
+  command.add_option("--output", options->output, "Write the predictor here, as safetensors")
+      ->type_name("FILE")
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--checkpoint", options->checkpoint, "Keep the state after every epoch in this folder")
+      ->type_name("DIR")
+      ->group(group);
+  command.add_flag("--resume", options->resume, "Go on from the checkpoint, if there is one")->group(group);
+  add_choice(command, "--format", options->format, "format", {"table", "json"}, "How to print the result")
+      ->group(group);
+  command.footer(R"(Example:
+  labelshift train --data examples/small-fashion-mnist --model logistic --output clothes.safetensors)");
+  command.callback([options, calibration] {
+    options->calibration_given = calibration->count() > 0;
+    train(*options);
+  });
+}
+
+}  // namespace labelshift::cli

@@ -1,0 +1,43 @@
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string>
+
+#include "labelshift/core/error.hpp"
+#include "labelshift/learning/torch_backend.hpp"
+
+namespace labelshift {
+namespace {
+
+constexpr const char* kModule = "liblabelshift_torch.so";
+
+/// The module's path: beside the program or above it in a build folder, where it is installed, else left to the dynamic
+/// linker, for programs of others.
+std::string find_module() {
+  std::error_code none;
+  const auto here = std::filesystem::read_symlink("/proc/self/exe", none).parent_path();
+  for (const auto& folder : {here, here / "..", here / ".." / LABELSHIFT_LIBRARY_FOLDER,
+                             std::filesystem::path(LABELSHIFT_INSTALLED_LIBRARIES)})
+    if (std::filesystem::exists(folder / kModule, none)) return folder / kModule;
+  return kModule;
+}
+
+const TorchBackend& load() {
+  void* module = ::dlopen(find_module().c_str(), RTLD_LAZY | RTLD_LOCAL);
+  void* entry = module ? ::dlsym(module, "labelshift_torch_backend") : nullptr;
+  if (!entry)
+    throw Error(ErrorKind::kSystem, fmt::format("cannot load LibTorch: {}; install libtorch1.13, and put the folder of "
+                                                "{} into LD_LIBRARY_PATH",
+                                                ::dlerror(), kModule));
+  return *reinterpret_cast<const TorchBackend* (*)()>(entry)();
+}
+
+}  // namespace
+
+const TorchBackend& torch_backend() {
+  static const TorchBackend& backend = load();
+  return backend;
+}
+
+}  // namespace labelshift

@@ -1,0 +1,156 @@
+#include "labelshift/learning/model_selection.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "labelshift/core/error.hpp"
+#include "labelshift/core/estimators.hpp"
+#include "labelshift/core/probabilities.hpp"
+#include "labelshift/data/shifts.hpp"
+#include "labelshift/learning/evaluation.hpp"
+#include "labelshift/learning/weights.hpp"
+
+namespace labelshift {
+namespace {
+
+constexpr std::uint64_t kHalvesStream = 0x68616c66;
+constexpr std::uint64_t kTrialsStream = 0x747269616c;
+
+RowMajorMatrix<float> rows_of(const RowMajorMatrix<float>& matrix, std::span<const Index> rows) {
+  RowMajorMatrix<float> part(static_cast<Index>(rows.size()), matrix.cols());
+  for (std::size_t i = 0; i < rows.size(); ++i) part.row(static_cast<Index>(i)) = matrix.row(rows[i]);
+  return part;
+}
+
+std::vector<int> entries_of(std::span<const int> labels, std::span<const Index> rows) {
+  std::vector<int> part;
+  for (const Index row : rows) part.push_back(labels[row]);
+  return part;
+}
+
+std::vector<int> looks(const TrainingSettings& training, const SelectionSettings& settings) {
+  if (!settings.epochs.empty()) return settings.epochs;
+  std::vector<int> epochs;
+  for (const int part : {8, 4, 2, 1})
+    if (const int epoch = training.epochs / part; epoch > 0 && (epochs.empty() || epoch > epochs.back()))
+      epochs.push_back(epoch);
+  return epochs;
+}
+
+}  // namespace
+
+PriorTrials::PriorTrials(std::span<const int> labels, const Eigen::VectorXd& source_prior,
+                         const SelectionSettings& settings, std::uint64_t seed)
+    : labels_(labels.begin(), labels.end()), source_prior_(source_prior), estimator_(settings.estimator) {
+  const Index m = source_prior.size();
+  // Classes dealt out in turn: a class with two examples has one in each half.
+  auto by_class = rows_by_class(labels, all_rows(std::ssize(labels)), m);
+  std::size_t next = 0;
+  for (std::size_t c = 0; c < by_class.size(); ++c) {
+    auto& rows = by_class[c];
+    Rng rng(Rng(seed, kHalvesStream)(), c);
+    for (Index left = std::ssize(rows); left > 1; --left) std::swap(rows[left - 1], rows[rng.below(left)]);
+    for (const Index row : rows) halves_[next++ % 2].rows.push_back(row);
+  }
+  std::uint64_t stream = 0;
+  for (Half& half : halves_) {
+    if (half.rows.empty())
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{} examples are held out, expected at least 2 to judge predictors by; "
+                              "hold out a larger fraction",
+                              labels.size()));
+    std::sort(half.rows.begin(), half.rows.end());
+    const auto available = rows_by_class(labels, half.rows, m);
+    for (const double alpha : settings.alphas)
+      for (int i = 0; i < settings.priors; ++i) {
+        Rng rng(Rng(seed, kTrialsStream)(), stream++);
+        Eigen::VectorXd prior = dirichlet_prior(m, alpha, rng);
+        for (Index c = 0; c < m; ++c)
+          if (available[c].empty()) prior[c] = 0.0;
+        if (!(prior.sum() > 0.0)) continue;  // all its mass was on classes that are not there
+        ShiftedSample sample = draw_shifted(available, prior / prior.sum(), source_prior, std::ssize(half.rows), rng);
+        half.trials.push_back({std::move(sample.rows), std::move(sample.ratio)});
+      }
+  }
+}
+
+PriorTrials::Score PriorTrials::score(const RowMajorMatrix<float>& logits, const std::string& calibration) const {
+  const auto estimator = make_estimator(find_estimator(estimator_));
+  double sum = 0.0;
+  double squares = 0.0;
+  double count = 0.0;
+  for (const int judged : {0, 1}) {
+    const std::vector<Index>& fitted = halves_[1 - judged].rows;
+    const RowMajorMatrix<float> fit_logits = rows_of(logits, fitted);
+    const std::vector<int> fit_labels = entries_of(labels_, fitted);
+    const Calibration fit =
+        fit_calibration(find_calibration(calibration).kind, {fit_logits, /*logits=*/true}, fit_labels).calibration;
+    const auto fit_probs = apply_calibration(fit, {fit_logits, /*logits=*/true});
+    const SourceSummary source = summarise_source({.probs = fit_probs.view(), .labels = fit_labels}, source_prior_);
+    RowMajorMatrix<float> probs(logits.rows(), logits.cols());
+    apply_calibration(fit, {logits, /*logits=*/true}, 0, probs);
+    for (const Trial& trial : halves_[judged].trials) {
+      const RowMajorMatrix<float> sample = rows_of(probs, trial.rows);
+      const RatioEstimate estimate = estimator->estimate(source, {.probs = sample});
+      const double error = (estimate.ratio - trial.ratio).squaredNorm() / static_cast<double>(trial.ratio.size());
+      sum += error;
+      squares += error * error;
+      count += 1.0;
+    }
+  }
+  const double mean = sum / count;
+  return {.error = mean, .standard_error = std::sqrt(std::max(squares / count - mean * mean, 0.0) / count)};
+}
+
+Selection choose_predictor(Net& net, const TrainingExamples& examples, std::span<const Index> held_out,
+                           const TrainingSettings& training, const SelectionSettings& settings,
+                           const std::function<bool(std::string_view stage, double done)>& progress) {
+  const Dataset& data = examples.data;
+  const std::vector<int> labels = labels_of(data, held_out);
+  const Eigen::VectorXd prior =
+      label_prior(labels_of(data, examples.rows), {}, data.classes(), /*smoothing=*/0.0, data.class_names);
+  const PriorTrials trials(labels, prior, settings, training.seed);
+  const std::vector<int> epochs = looks(training, settings);
+  const WeightSnapshot start(net);
+  std::optional<WeightSnapshot> best;
+  Selection selection;
+  for (std::size_t run = 0; run < settings.zetas.size(); ++run) {
+    TrainingSettings one = training;
+    one.zeta = settings.zetas[run];
+    one.epochs = epochs.back();
+    const auto look = [&](int epoch) {
+      const RowMajorMatrix<float> logits = evaluate_logits(net, data, held_out);
+      for (const std::string& calibration : settings.calibrations) {
+        const PriorTrials::Score score = trials.score(logits, calibration);
+        selection.candidates.push_back({one.zeta, epoch, calibration, score.error, score.standard_error});
+        if (best && score.error >= selection.best().error) continue;
+        selection.chosen = selection.candidates.size() - 1;
+        best.emplace(net);
+      }
+    };
+    TrainingObserver observer;
+    observer.step = [&](double done) {
+      return !progress || progress(fmt::format("training with zeta {}", one.zeta), done);
+    };
+    observer.epoch = [&](const TrainingState& state) {
+      const auto epoch = static_cast<int>(std::ssize(state.cross_entropy));
+      const bool last = state.cross_entropy.back() < one.stop_below || epoch == one.epochs;
+      if (last || std::find(epochs.begin(), epochs.end(), epoch) != epochs.end()) look(epoch);
+    };
+    start.restore(net);
+    if (train_predictor(net, {data, examples.rows, examples.weights}, one, observer).stopped_by ==
+        TrainingStop::kObserver)
+      break;
+  }
+  if (!best) return selection;  // the observer ended it before there was anything to choose from
+  best->restore(net);
+  const RowMajorMatrix<float> logits = evaluate_logits(net, data, held_out);
+  selection.calibration =
+      fit_calibration(find_calibration(selection.best().calibration).kind, {logits, /*logits=*/true}, labels);
+  return selection;
+}
+
+}  // namespace labelshift

@@ -1,0 +1,50 @@
+#include <filesystem>
+
+#include "labelshift/core/error.hpp"
+#include "labelshift/learning/net.hpp"
+#include "labelshift/learning/torch_backend.hpp"
+
+namespace labelshift {
+namespace {
+
+template <TorchBackend::Make* TorchBackend::*make>
+std::unique_ptr<Net> by_torch(const NetSpec& spec, Settings& settings, std::uint64_t seed, Device device) {
+  return (torch_backend().*make)(spec, settings, seed, device);
+}
+
+constexpr NetEntry kNets[] = {
+    {"logistic", "logistic regression", by_torch<&TorchBackend::make_logistic>},
+    {"mlp", "two hidden layers, ReLU and dropout (hidden=256, dropout=0.2)", by_torch<&TorchBackend::make_mlp>},
+    {"lenet", "LeNet-5 for images of at least 16 x 16", by_torch<&TorchBackend::make_lenet>},
+    {"resnet18", "ResNet-18 with a stem for small images (width=64)", by_torch<&TorchBackend::make_resnet18>},
+};
+
+}  // namespace
+
+std::span<const NetEntry> nets() {
+  return kNets;
+}
+
+std::unique_ptr<Net> make_net(const NetSpec& spec, std::uint64_t seed, Device device) {
+  Settings settings(spec.settings);
+  std::vector<std::string> known;
+  for (const NetEntry& entry : kNets) {
+    if (spec.name == entry.name) {
+      torch_backend().check_device(device);
+      auto net = entry.make(spec, settings, seed, device);
+      settings.check_all_read(entry.name);
+      return net;
+    }
+    known.emplace_back(entry.name);
+  }
+  std::error_code ignored;  // a name that is too long for a file is no file
+  if (!std::filesystem::is_regular_file(spec.name, ignored)) {
+    known.emplace_back("the path of a TorchScript file");
+    throw unknown_name("net", spec.name, known);
+  }
+  settings.check_all_read(spec.name);
+  torch_backend().check_device(device);
+  return torch_backend().load_torchscript(spec, device);
+}
+
+}  // namespace labelshift

@@ -1,0 +1,220 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/run_command.hpp"
+
+namespace labelshift {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kClothes = "--data examples/small-fashion-mnist --model logistic ";
+const std::string kMlp = "--data examples/small-fashion-mnist --model mlp --set hidden=16 ";
+
+class TrainCommand : public CommandTest {
+ protected:
+  nlohmann::json trained(const std::string& arguments) const {
+    const CommandResult result = labelshift("train --format json " + arguments);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.err, "");
+    return nlohmann::json::parse(result.out, nullptr, /*allow_exceptions=*/false);
+  }
+};
+
+TEST_F(TrainCommand, SaysHowGoodThePredictorIs) {
+  const auto json = trained(kClothes + "--epochs 20");
+  EXPECT_EQ(json["zeta"], 1.0);
+  EXPECT_EQ(json["epochs"], 20);
+  EXPECT_EQ(json["stopped_by"], "epochs");
+  EXPECT_EQ(json["cross_entropy"].size(), 20U);
+  EXPECT_EQ(json["calibration"], "bcts");
+  const auto& held_out = json["quality"]["held out"];
+  EXPECT_EQ(json["examples"].get<int>(), 9 * held_out["examples"].get<int>());
+  EXPECT_GT(json["quality"]["test"]["raw"]["accuracy"], 0.6);  // of ten classes
+  // zeta = 1 leaves a predictor under-confident, which the calibration mends.
+  EXPECT_LT(held_out["calibrated"]["nll"], held_out["raw"]["nll"]);
+  EXPECT_GT(std::filesystem::file_size(path("predictor.safetensors")), 10U * 784 * 4);
+  const CommandResult table = labelshift("train --epochs 1 --output other.safetensors " + kClothes);
+  EXPECT_THAT(table.out, testing::StartsWith("Trained logistic on "));
+  EXPECT_THAT(table.out, HasSubstr("\nheld out  "));
+  EXPECT_THAT(table.out, HasSubstr("\ntest      "));
+  EXPECT_THAT(table.out, testing::EndsWith("\nPredictor: other.safetensors\n"));
+}
+
+TEST_F(TrainCommand, ReadsATableAndPredictsAnother) {
+  // Two classes on the two sides of x = 0, far apart: ten epochs of steps of 0.01 tell them apart.
+  std::string table = "x,y,side\n";
+  for (int i = 0; i < 200; ++i)
+    table += fmt::format("{},{},{}\n", (i % 2 == 0 ? -1.0 : 1.0) + 0.001 * i, i % 7, i % 2 == 0 ? "left" : "right");
+  file("table.csv", table);
+  file("new.csv", "x,y,side\n1,3,right\n1.5,2,right\n");  // no example of one class
+  const auto json = trained("--data table.csv --label-column side --model logistic --learning-rate 0.01");
+  EXPECT_GT(json["quality"]["held out"]["raw"]["accuracy"], 0.99);
+  const CommandResult predicted = labelshift(
+      "predict --predictor predictor.safetensors --data new.csv --label-column side --output new_probs.csv "
+      "--labels-output new_labels.csv");
+  EXPECT_EQ(predicted.status, 0) << predicted.err;
+  EXPECT_THAT(bytes_of(path("new_probs.csv")), testing::StartsWith("left,right\n"));
+  EXPECT_EQ(bytes_of(path("new_labels.csv")), "label\nright\nright\n");
+  expect_failure("train --data fashion-mnist --label-column 3", kUsage,
+                 "fashion-mnist has labels of its own; leave --label-column and --labels out, or write ./fashion-mnist "
+                 "for a path of that name");
+}
+
+TEST_F(TrainCommand, TrainsANetThatPythonExported) {
+  // Images of 8 x 8 and three classes, as tests/learning/reference/make_torchscript.py says.
+  std::filesystem::create_directories(path("data"));
+  const CommandResult made = shell(R"(/usr/bin/python3 - <<'END'
+import pathlib, struct, random
+random.seed(0)
+for part, count in (("train", 300), ("t10k", 60)):
+    labels = [i % 3 for i in range(count)]
+    images = b"".join(bytes(random.randrange(100) + (100 if row // 3 == label else 0) for row in range(8)
+                            for _ in range(8)) for label in labels)
+    pathlib.Path(f"data/{part}-images-idx3-ubyte").write_bytes(struct.pack(">4i", 2051, count, 8, 8) + images)
+    pathlib.Path(f"data/{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 2049, count) + bytes(labels))
+END
+)");
+  ASSERT_EQ(made.status, 0) << made.err;
+  const std::string net = LABELSHIFT_EXAMPLES "/../tests/learning/reference/small.pt";
+  const auto json = trained("--data data --epochs 8 --model " + net);
+  EXPECT_GT(json["quality"]["test"]["raw"]["accuracy"], 0.9);  // the classes are brighter thirds of the image
+  const CommandResult predicted =
+      labelshift("predict --predictor predictor.safetensors --data data --output probs.npy");
+  EXPECT_EQ(predicted.status, 0) << predicted.err;
+  const CommandResult wrong = labelshift("train --data examples/small-fashion-mnist --model " + net);
+  EXPECT_EQ(wrong.status, 3);
+  EXPECT_THAT(wrong.err, HasSubstr("small.pt"));
+}
+
+TEST_F(TrainCommand, GivesTheSameBytesForTheSameSeedOnAnyNumberOfThreads) {
+  const CommandResult result = shell("train() { labelshift train " + kMlp + R"(--epochs 2 "$@" > /dev/null; }
+    OMP_NUM_THREADS=1 train --output one; OMP_NUM_THREADS=4 train --output four; train --seed 1 --output other
+    cmp one four && ! cmp -s one other)");
+  EXPECT_EQ(result.status, 0) << result.out << result.err;
+}
+
+TEST_F(TrainCommand, GoesOnFromACheckpointToTheSameBytes) {
+  trained(kMlp + "--epochs 4 --output whole");
+  for (const int epochs : {1, 2, 3, 4}) {
+    const auto json = trained(kMlp + "--checkpoint c --resume --output parts --epochs " + std::to_string(epochs));
+    EXPECT_EQ(json["resumed_from"], epochs - 1);
+  }
+  EXPECT_EQ(bytes_of(path("parts")), bytes_of(path("whole")));
+  expect_failure("train " + kMlp + "--checkpoint c", kUsage,
+                 "c/checkpoint.safetensors is there already; go on from it with --resume, or give another --checkpoint "
+                 "folder");
+  expect_failure(
+      "train " + kMlp + "--checkpoint c --resume --zeta 0.5", kUsage,
+      "c/checkpoint.safetensors is of a training with zeta 1, not 0.5; go on with the settings it was started "
+      "with, or keep another checkpoint");
+}
+
+TEST_F(TrainCommand, StopsAtAThreshold) {
+  const auto json = trained(kClothes + "--zeta 0 --epochs 500 --stop-below 1");
+  EXPECT_EQ(json["stopped_by"], "threshold");
+  EXPECT_LT(json["cross_entropy"].back(), 1.0);
+}
+
+TEST_F(TrainCommand, AnInterruptKeepsTheCheckpoint) {
+  // The shell makes what runs in its background ignore the signal, which env takes back.
+  const CommandResult result =
+      shell("env --default-signal=INT labelshift train --epochs 1000000 --checkpoint c " + kClothes + R"(& training=$!
+    while ! [ -e c/checkpoint.safetensors ] && kill -0 $training; do sleep 0.05; done
+    kill -INT $training; wait $training)");
+  EXPECT_EQ(result.status, 130);
+  EXPECT_THAT(result.err, testing::MatchesRegex("warning: interrupted; the checkpoint of epoch [0-9]+ is intact\n"));
+  EXPECT_EQ(shell("ls . c").out, ".:\nc\nexamples\nscript\nstderr\nstdout\n\nc:\ncheckpoint.safetensors\n");
+  EXPECT_THAT(labelshift("train --epochs 1 --checkpoint c --resume " + kClothes).out, HasSubstr("epochs"));
+}
+
+TEST_F(TrainCommand, ALossThatIsNoNumberKeepsTheLastGoodCheckpoint) {
+  // 60 examples are left to train on, so an epoch is one step. The first makes weights of 1e36, of which logits of 784
+  // terms are more than a float can hold.
+  expect_failure("train --learning-rate 1e36 --calibration-fraction 0.85 --checkpoint c --output p " + kClothes, kInput,
+                 "training step 2 (epoch 2): the loss is nan, expected a finite number; use a smaller learning rate, "
+                 "or look for extreme values in the data; the checkpoint of epoch 1 is intact");
+  EXPECT_FALSE(std::filesystem::exists(path("p")));
+  EXPECT_TRUE(std::filesystem::exists(path("c/checkpoint.safetensors")));
+}
+
+TEST_F(TrainCommand, ChoosesZetaEpochsAndCalibration) {
+  const auto json = trained(kClothes + "--zeta auto --epochs 4 --calibration-fraction 0.3");
+  ASSERT_EQ(json["candidates"].size(), 4U * 3U * 3U);  // zetas, epochs 1, 2 and 4, calibrations
+  const auto best = *std::min_element(json["candidates"].begin(), json["candidates"].end(),
+                                      [](const auto& a, const auto& b) { return a["error"] < b["error"]; });
+  for (const char* key : {"zeta", "epochs", "calibration"}) EXPECT_EQ(json[key], best[key]);
+  const auto fixed = trained(kClothes + "--zeta auto --epochs 2 --calibration ts");
+  EXPECT_EQ(fixed["candidates"].size(), 4U * 2U);
+  EXPECT_EQ(fixed["calibration"], "ts");
+  EXPECT_THAT(labelshift("train --zeta auto --epochs 1 " + kClothes).out, HasSubstr("\n* chosen: "));
+}
+
+TEST_F(TrainCommand, TrainsOnATableOfAUser) {
+  const CommandResult result = shell(
+      R"(awk 'BEGIN { OFS = ","; srand(1); print "x,y,label"; for (i = 0; i < 300; ++i)
+           print rand() + i % 3, rand() * 1000, "class" i % 3 }' > table.csv
+    labelshift train --data table.csv --model mlp --set hidden=16 --epochs 60 --format json)");
+  EXPECT_EQ(result.status, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out, nullptr, /*allow_exceptions=*/false);
+  EXPECT_GT(json["quality"]["held out"]["calibrated"]["accuracy"], 0.9);  // x alone tells the classes apart
+  EXPECT_FALSE(json["quality"].contains("test"));
+}
+
+TEST_F(TrainCommand, EveryUsageErrorIsOneSentence) {
+  const auto refused = [&](const std::string& arguments, const std::string& message) {
+    expect_failure("train " + kClothes + arguments, kUsage, message);
+    EXPECT_FALSE(std::filesystem::exists(path("predictor.safetensors")));
+  };
+  refused("--zeta much", "--zeta: found \"much\", expected a number from 0 to 1e6, or auto");
+  refused("--zeta -1", "--zeta: found \"-1\", expected a number from 0 to 1e6, or auto");
+  refused("--calibration-fraction 1",
+          "--calibration-fraction: found \"1\", expected a number that is at least 0 and below 1");
+  refused("--calibration-fraction 0",
+          "--calibration bcts needs held-out examples; give a --calibration-fraction above 0, or --calibration none");
+  refused("--calibration-fraction 0 --calibration none --zeta auto",
+          "--zeta auto needs held-out examples to judge by; give a --calibration-fraction above 0");
+  refused("--resume", "--resume needs --checkpoint");
+  refused("--zeta auto --checkpoint c",
+          "--zeta auto trains several predictors and keeps no checkpoint; drop --checkpoint, or give a zeta");
+  refused("--set width=3", "logistic has no settings, so \"width\" cannot be set");
+  refused("--set width", "--set: found \"width\", expected NAME=VALUE");
+  expect_failure("train --model logistic", kUsage, "--data is required");
+  EXPECT_THAT(
+      labelshift("train --model logistc --data examples/small-fashion-mnist").err,
+      testing::StartsWith("error: unknown net \"logistc\"; did you mean \"logistic\"? (known: logistic, mlp, "));
+}
+
+TEST_F(TrainCommand, RefusesAClassOfOneExampleUnlessNothingIsHeldOut) {
+  file("lone.csv", "x,label\n1,a\n2,a\n3,b\n4,c\n5,c\n");
+  expect_failure(
+      "train --model logistic --data lone.csv", kInput,
+      "lone.csv has 1 example of class b, expected at least 2, one to train on and one to hold out; add some, "
+      "leave the class out, or hold nothing out: --calibration-fraction 0 --calibration none");
+  const auto json = trained("--model logistic --data lone.csv --calibration-fraction 0 --calibration none");
+  EXPECT_EQ(json["examples"], 5);
+}
+
+TEST_F(TrainCommand, RefusesDataItCannotTrainOn) {
+  file("unlabelled.csv", "1,2\n3,4\n");
+  expect_failure("train --data unlabelled.csv", kInput,
+                 "unlabelled.csv has no labels; a predictor is trained on labelled examples");
+  file("one.csv", "x,label\n1,a\n3,a\n");
+  expect_failure("train --data one.csv", kInput, "one.csv has 1 class, expected at least 2");
+  expect_failure("train --data fashion-mnst", kInput,
+                 "there is no file fashion-mnst here; unknown data set \"fashion-mnst\"; did you mean "
+                 "\"fashion-mnist\"? (known: fashion-mnist, mnist, cifar-10, cifar-100)");
+  const CommandResult long_name =
+      labelshift("train --data examples/small-fashion-mnist --model " + std::string(300, 'x'));
+  EXPECT_EQ(long_name.status, kUsage);
+  EXPECT_THAT(long_name.err, testing::StartsWith("error: unknown net \"xxx"));
+  expect_failure("train " + kClothes + "--output none/p", kSystem,
+                 "cannot write none/p: no such directory; create it or choose another place");
+}
+
+}  // namespace
+}  // namespace labelshift

@@ -1,0 +1,170 @@
+#include "labelshift/learning/predictor.hpp"
+
+#include <gmock/gmock.h>
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "labelshift/data/matrix_writer.hpp"
+#include "labelshift/data/safetensors.hpp"
+#include "labelshift/learning/evaluation.hpp"
+#include "labelshift/learning/trainer.hpp"
+#include "labelshift/learning/weights.hpp"
+#include "tests/data/scratch.hpp"
+#include "tests/learning/softmax_net.hpp"
+
+namespace labelshift {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Images of noise whose brightness tells the class.
+Dataset noise_images(ExampleShape shape, Index count) {
+  Rng rng(8);
+  Dataset data{.shape = shape, .class_names = {"dark", "grey", "bright \"white\""}};
+  std::vector<std::uint8_t> values;
+  for (Index i = 0; i < count; ++i) {
+    data.labels.push_back(static_cast<int>(i % 3));
+    for (Index k = 0; k < shape.size(); ++k) values.push_back(static_cast<std::uint8_t>(rng.below(100) + 60 * (i % 3)));
+  }
+  data.values = std::move(values);
+  return data;
+}
+
+class PredictorTest : public Scratch {
+ protected:
+  static Predictor trained(const std::string& net, std::map<std::string, std::string> settings, const Dataset& data) {
+    const std::vector<Index> rows = all_rows(data.size());
+    Predictor predictor{
+        .net = make_net({.name = net,
+                         .settings = std::move(settings),
+                         .shape = data.shape,
+                         .classes = data.classes(),
+                         .normalisation = fit_normalisation(data, rows)},
+                        3),
+        .class_names = data.class_names,
+        .calibration = Calibration{Eigen::Vector3d::Constant(1.7), Eigen::Vector3d(0.1, -0.3, 0.2)},
+        .origin = {.data = "abc", .calibration_fraction = 0.1, .seed = ~0ULL, .zeta = 0.3, .epochs = 2}};
+    train_predictor(*predictor.net, {data, rows, {}}, {.epochs = 2});
+    return predictor;
+  }
+  static RowMajorMatrix<float> logits(const Predictor& predictor, const Dataset& data) {
+    return evaluate_logits(*predictor.net, data, all_rows(data.size()));
+  }
+  void write_matrix(const std::string& name, const RowMajorMatrix<float>& values) const {
+    MatrixWriter writer(path(name), {.rows = values.rows(), .cols = values.cols(), .float32 = true});
+    writer.append(values);
+    writer.commit();
+  }
+};
+
+TEST_F(PredictorTest, ComesBackFromItsFileAsItWas) {
+  const Dataset data = noise_images({1, 4, 4}, 60);
+  const Predictor predictor = trained("mlp", {{"hidden", "8"}}, data);
+  save_predictor(path("p"), predictor);
+  const Predictor read = load_predictor(path("p"));
+  EXPECT_EQ(logits(read, data), logits(predictor, data));
+  EXPECT_EQ(read.net->spec().name, "mlp");
+  EXPECT_EQ(read.net->spec().normalisation, predictor.net->spec().normalisation);
+  EXPECT_EQ(read.class_names, predictor.class_names);
+  ASSERT_TRUE(read.calibration);
+  EXPECT_EQ(read.calibration->scale, predictor.calibration->scale);
+  EXPECT_EQ(read.calibration->bias, predictor.calibration->bias);
+  EXPECT_EQ(read.origin.data, "abc");
+  EXPECT_EQ(read.origin.calibration_fraction, 0.1);
+  EXPECT_EQ(read.origin.seed, ~0ULL);
+  EXPECT_EQ(read.origin.zeta, 0.3);
+  EXPECT_EQ(read.origin.epochs, 2);
+}
+
+TEST_F(PredictorTest, LoadsInPythonWithLoadStateDict) {
+  const auto put = [&](const std::string& name, const std::string& net, std::map<std::string, std::string> settings,
+                       const Dataset& data) {
+    const Predictor predictor = trained(net, std::move(settings), data);
+    save_predictor(path(name), predictor);
+    write_matrix(name + "-logits.npy", logits(predictor, data));
+    const auto& values = std::get<std::vector<std::uint8_t>>(data.values);
+    RowMajorMatrix<float> inputs(data.size(), data.shape.size());
+    for (std::size_t i = 0; i < values.size(); ++i) inputs.data()[i] = values[i];
+    write_matrix(name + "-inputs.npy", inputs);
+    return fmt::format(" {} '{}' '{}' '{}'", net, path(name), path(name + "-inputs.npy"), path(name + "-logits.npy"));
+  };
+  std::string command = "/usr/bin/python3 " LABELSHIFT_EXAMPLES "/../tests/learning/load_predictor.py";
+  command += put("mlp", "mlp", {{"hidden", "8"}}, noise_images({1, 4, 4}, 60));
+  command += put("resnet", "resnet18", {{"width", "4"}}, noise_images({3, 16, 16}, 12));
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
+TEST_F(PredictorTest, NamesTheWeightsOfResNet18AsTorchvisionDoes) {
+  // torchvision.models.resnet18().state_dict() without num_batches_tracked, which load_state_dict fills in.
+  std::vector<std::string> expected{"conv1.weight"};
+  const auto batch_norm = [&](const std::string& name) {
+    for (const char* part : {".weight", ".bias", ".running_mean", ".running_var"}) expected.push_back(name + part);
+  };
+  batch_norm("bn1");
+  for (const std::string layer : {"layer1", "layer2", "layer3", "layer4"})
+    for (const std::string block : {".0", ".1"}) {
+      for (const std::string half : {"1", "2"}) {
+        expected.push_back(layer + block + ".conv" + half + ".weight");
+        batch_norm(layer + block + ".bn" + half);
+      }
+      if (layer == "layer1" || block == ".1") continue;
+      expected.push_back(layer + block + ".downsample.0.weight");
+      batch_norm(layer + block + ".downsample.1");
+    }
+  for (const char* part : {"fc.weight", "fc.bias"}) expected.emplace_back(part);
+  const auto net = make_net({.name = "resnet18",
+                             .settings = {{"width", "4"}},
+                             .shape = {3, 32, 32},
+                             .classes = 10,
+                             .normalisation = {{0, 0, 0}, {1, 1, 1}}},
+                            0);
+  std::vector<std::string> names;
+  for (const NamedTensor& tensor : weights_of(*net)) names.push_back(tensor.name);
+  EXPECT_THAT(names, testing::UnorderedElementsAreArray(expected));
+}
+
+TEST_F(PredictorTest, RefusesAFileThatIsNoWholePredictor) {
+  const Dataset data = noise_images({1, 4, 4}, 12);
+  const Predictor predictor = trained("logistic", {}, data);
+  save_predictor(path("p"), predictor);
+  const Json good = Json::parse(SafetensorsFile(path("p")).metadata("labelshift-predictor"));
+  const auto refused = [&](const std::string& why, const auto& change) {
+    Json json = good;
+    change(json);
+    write_safetensors(path("p"), weights_of(*predictor.net), {{"labelshift-predictor", json.dump()}});
+    expect_error(ErrorKind::kInput, "DIR/p: " + why + "; expected a predictor that labelshift train wrote",
+                 [&] { load_predictor(path("p")); });
+  };
+  refused("its description is damaged", [](Json& json) { json = "x"; });
+  refused("its description is damaged", [](Json& json) { json.erase("net"); });
+  refused("its description is damaged", [](Json& json) { json["class_names"] = 3; });
+  refused("found version 2 of the format, expected 1", [](Json& json) { json["version"] = 2; });
+  refused("found 1 classes, expected at least 2", [](Json& json) { json["class_names"] = {"only"}; });
+  refused("found the shape [1,4,0] of an example", [](Json& json) { json["net"]["shape"] = {1, 4, 0}; });
+  refused("found the shape [1048576,1048576,1048576] of an example", [](Json& json) {
+    json["net"]["shape"] = {1 << 20, 1 << 20, 1 << 20};
+  });
+  refused("its normalisation is not 1 finite means and scales", [](Json& json) { json["net"]["mean"] = {1, 2}; });
+  refused("its calibration is not 3 finite scales and biases", [](Json& json) {
+    json["calibration"]["bias"] = {1, 2};
+  });
+}
+
+TEST_F(PredictorTest, RefusesWeightsThatDoNotFit) {
+  const Dataset data = noise_images({1, 4, 4}, 12);
+  const Predictor predictor = trained("logistic", {}, data);
+  save_predictor(path("p"), predictor);
+  const std::string description = SafetensorsFile(path("p")).metadata("labelshift-predictor");
+  write_safetensors(path("p"), {}, {{"labelshift-predictor", description}});
+  expect_error(ErrorKind::kInput, "DIR/p: has no tensor \"fc.weight\"", [&] { load_predictor(path("p")); });
+  predictor.net->parameters()[0] = NAN;
+  save_predictor(path("p"), predictor);
+  expect_error(ErrorKind::kInput, "DIR/p: tensor \"fc.weight\" holds a number that is not finite",
+               [&] { load_predictor(path("p")); });
+}
+
+}  // namespace
+}  // namespace labelshift
