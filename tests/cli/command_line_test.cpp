@@ -16,9 +16,9 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 const std::vector<std::string> kCommands = {
-    "estimate", "adapt",   "watch", "estimators", "completion", "data",
+    "estimate", "adapt",   "watch",     "estimators", "completion", "data",
 #ifdef LABELSHIFT_WITH_TORCH
-    "train",    "predict",
+    "train",    "predict", "reproduce",
 #endif
 };
 

@@ -346,12 +346,7 @@ std::span<const CalibrationEntry> calibrations() {
 }
 
 const CalibrationEntry& find_calibration(const std::string& name) {
-  std::vector<std::string> known;
-  for (const CalibrationEntry& entry : kCalibrations) {
-    if (entry.name == name) return entry;
-    known.emplace_back(entry.name);
-  }
-  throw unknown_name("calibration", name, known);
+  return find_entry(kCalibrations, "calibration", name);
 }
 
 Calibration Calibration::identity(Index classes) {

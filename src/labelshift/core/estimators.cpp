@@ -81,12 +81,7 @@ std::span<const EstimatorEntry> estimators() {
 }
 
 const EstimatorEntry& find_estimator(const std::string& name) {
-  std::vector<std::string> known;
-  for (const EstimatorEntry& entry : kEstimators) {
-    if (name == entry.name) return entry;
-    known.emplace_back(entry.name);
-  }
-  throw unknown_name("estimator", name, known);
+  return find_entry(kEstimators, "estimator", name);
 }
 
 std::unique_ptr<RatioEstimator> make_estimator(const EstimatorEntry& entry, Settings settings) {

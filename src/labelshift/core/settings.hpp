@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "labelshift/core/error.hpp"
+
 namespace labelshift {
 
 /// Settings by name on their way to the factory that reads them. A setting nobody reads is a usage error, so a
@@ -34,6 +36,17 @@ class Settings {
 
 /// `unknown KIND "NAME"; did you mean "..."? (known: ...)`, as an Error{kUsage} to throw. Suggests a known name that
 /// differs by its case or by a slip or two.
-class Error unknown_name(const std::string& kind, const std::string& name, const std::vector<std::string>& known);
+Error unknown_name(const std::string& kind, const std::string& name, const std::vector<std::string>& known);
+
+/// The row of a table of things with names that is called `name`. Throws unknown_name() if there is none.
+template <typename Entries>
+const auto& find_entry(const Entries& entries, const std::string& kind, const std::string& name) {
+  std::vector<std::string> known;
+  for (const auto& entry : entries) {
+    if (entry.name == name) return entry;
+    known.emplace_back(entry.name);
+  }
+  throw unknown_name(kind, name, known);
+}
 
 }  // namespace labelshift

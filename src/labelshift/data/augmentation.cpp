@@ -49,12 +49,7 @@ std::span<const Augmentation> augmentations() {
 }
 
 const Augmentation& find_augmentation(const std::string& name) {
-  std::vector<std::string> known;
-  for (const Augmentation& augmentation : kAugmentations) {
-    if (name == augmentation.name) return augmentation;
-    known.emplace_back(augmentation.name);
-  }
-  throw unknown_name("augmentation", name, known);
+  return find_entry(kAugmentations, "augmentation", name);
 }
 
 Dataset augmented(const Dataset& data, const Augmentation& augmentation, std::uint64_t seed) {

@@ -79,26 +79,7 @@ std::optional<std::vector<int>> positions(const Spellings& spellings, const std:
 
 Spellings read_spellings(const std::string& path) {
   Spellings result;
-  InputFile file(path);
-  if (file.starts_with(kNpyMagic)) {
-    for (const double value : NpyFile(file).column()) result.add(fmt::format("{}", value));
-    return result;
-  }
-  TextFile text(std::move(file));
-  Lines lines(text, path);
-  char delimiter = '\0';
-  for (std::string_view line, cell, another; lines.next(line);) {
-    if (delimiter == '\0') delimiter = find_delimiter(line, path);
-    Cells cells(lines, line, delimiter == ' ' ? '\n' : delimiter);  // names may hold spaces
-    cells.next(cell);
-    result.add(cell);
-    while (cells.next(another)) continue;
-    if (cells.column() != 1)
-      throw Error(ErrorKind::kInput,
-                  fmt::format("{} has {} columns, expected 1 label a line; keep the column of labels "
-                              "alone, and quote names with commas",
-                              lines.place(), cells.column()));
-  }
+  for_each_label(path, [&](std::string_view spelling, const auto&) { result.add(spelling); });
   return result;
 }
 
@@ -158,6 +139,33 @@ std::vector<int> check_numbers(const std::string& path, const Spellings& spellin
 }
 
 }  // namespace
+
+void for_each_label(const std::string& path, const LabelVisitor& visit) {
+  InputFile file(path);
+  if (file.starts_with(kNpyMagic)) {
+    Index row = 0;
+    for (const double value : NpyFile(file).column()) {
+      ++row;
+      visit(fmt::format("{}", value), [&] { return fmt::format("{}, row {}", path, row); });
+    }
+    return;
+  }
+  TextFile text(std::move(file));
+  Lines lines(text, path);
+  char delimiter = '\0';
+  for (std::string_view line, cell, another; lines.next(line);) {
+    if (delimiter == '\0') delimiter = find_delimiter(line, path);
+    Cells cells(lines, line, delimiter == ' ' ? '\n' : delimiter);  // names may hold spaces
+    cells.next(cell);
+    visit(cell, [&] { return lines.place(); });
+    while (cells.next(another)) continue;
+    if (cells.column() != 1)
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{} has {} columns, expected 1 label a line; keep the column of labels alone, and quote "
+                              "names with commas",
+                              lines.place(), cells.column()));
+  }
+}
 
 Labels read_labels(const std::string& path, const std::vector<std::string>& class_names, Index classes) {
   Spellings spellings = read_spellings(path);

@@ -266,12 +266,7 @@ std::span<const NodeTable> node_tables() {
 }
 
 const NodeTable& find_node_table(const std::string& name) {
-  std::vector<std::string> known;
-  for (const NodeTable& table : kNodeTables) {
-    if (name == table.name) return table;
-    known.emplace_back(table.name);
-  }
-  throw unknown_name("node table", name, known);
+  return find_entry(kNodeTables, "node table", name);
 }
 
 }  // namespace labelshift

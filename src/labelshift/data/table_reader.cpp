@@ -11,6 +11,7 @@
 
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/settings.hpp"
+#include "labelshift/data/label_file.hpp"
 #include "labelshift/data/matrix_file.hpp"
 #include "labelshift/data/text_lines.hpp"
 
@@ -208,27 +209,11 @@ Table read_array(const std::string& path, const LabelOptions& options) {
 /// One label a row of a text, with the header "label" or none, or of a .npy array.
 LabelColumn read_label_file(const std::string& path) {
   LabelColumn result;
-  InputFile file(path);
-  if (file.starts_with(kNpyMagic)) {
-    for (const double value : NpyFile(file).column())
-      result.add(fmt::format("{}", value), [&] { return fmt::format("{}, row {}", path, result.size() + 1); });
-    return result;
-  }
-  TextFile text(std::move(file));
-  Lines lines(text, path);
-  char delimiter = '\0';
-  for (std::string_view line, cell, another; lines.next(line);) {
-    if (delimiter == '\0') delimiter = find_delimiter(line, path);
-    Cells cells(lines, line, delimiter == ' ' ? '\n' : delimiter);  // names may hold spaces
-    cells.next(cell);
-    if (lines.number() > 1 || cell != "label") result.add(cell, [&] { return lines.place(); });
-    while (cells.next(another)) continue;
-    if (cells.column() != 1)
-      throw Error(ErrorKind::kInput,
-                  fmt::format("{} has {} columns, expected 1 label a line; keep the column of labels alone, and quote "
-                              "names with commas",
-                              lines.place(), cells.column()));
-  }
+  bool first = true;
+  for_each_label(path, [&](std::string_view spelling, const auto& place) {
+    if (!first || spelling != "label") result.add(spelling, place);
+    first = false;
+  });
   return result;
 }
 

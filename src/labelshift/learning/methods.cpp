@@ -40,12 +40,7 @@ std::span<const MethodEntry> methods() {
 }
 
 const MethodEntry& find_method(const std::string& name) {
-  std::vector<std::string> known;
-  for (const MethodEntry& entry : kMethods) {
-    if (name == entry.name) return entry;
-    known.emplace_back(entry.name);
-  }
-  throw unknown_name("method", name, known);
+  return find_entry(kMethods, "method", name);
 }
 
 RatioEstimate estimate_ratio(const MethodEntry& method, const SourceExamples& source,

@@ -1,0 +1,187 @@
+#include "labelshift/experiments/predictions.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "labelshift/core/error.hpp"
+#include "labelshift/core/probabilities.hpp"
+#include "labelshift/core/rng.hpp"
+#include "labelshift/data/augmentation.hpp"
+#include "labelshift/data/matrix_writer.hpp"
+#include "labelshift/data/npy_reader.hpp"
+#include "labelshift/data/splits.hpp"
+#include "labelshift/learning/checkpoint.hpp"
+#include "labelshift/learning/evaluation.hpp"
+#include "labelshift/learning/model_selection.hpp"
+
+namespace labelshift {
+
+std::string PredictorRecipe::name() const {
+  std::string text = data + "-" + net;
+  for (const auto& [key, value] : settings) text += fmt::format("-{}{}", key, value);
+  if (examples > 0) text += fmt::format("-n{}", examples);
+  std::replace(text.begin(), text.end(), '/', '_');  // of a path
+  return text + fmt::format("-h{:.4g}-e{}-lr{:g}-wd{:g}", held_out, epochs, learning_rate, weight_decay);
+}
+
+std::string zeta_text(const Zeta& zeta) {
+  return zeta ? fmt::format("{:g}", *zeta) : "auto";
+}
+
+std::string PredictorKey::name() const {
+  return fmt::format("{}-zeta-{}-{}", recipe.name(), zeta_text(zeta), number);
+}
+
+/// What a predictor is trained and calibrated on.
+struct PredictorStore::Examples {
+  const Dataset& train;
+  HoldOut rows;
+  std::uint64_t seed;      // of this predictor
+  std::string data_print;  // of the data
+};
+
+const LoadedDataset& PredictorStore::data(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  auto found = data_.find(name);
+  if (found == data_.end()) found = data_.emplace(name, load_dataset(name)).first;
+  return found->second;  // nodes of a map stay where they are
+}
+
+PredictorStore::Examples PredictorStore::examples(const PredictorKey& key) {
+  const Dataset& train = data(key.recipe.data).parts.train;
+  const std::uint64_t seed = Rng(seed_, static_cast<std::uint64_t>(key.number))();
+  std::vector<Index> rows = all_rows(train.size());
+  if (key.recipe.examples > 0)
+    rows = stratified_part(train.labels, rows, train.classes(), Count{key.recipe.examples}, seed);
+  HoldOut split = hold_out(train.labels, rows, train.classes(), Fraction{key.recipe.held_out}, seed);
+  std::string print = fingerprint(train, rows);
+  return {train, std::move(split), seed, std::move(print)};
+}
+
+bool PredictorStore::has(const PredictorKey& key) const {
+  return std::filesystem::exists(path(key));
+}
+
+void PredictorStore::train(const PredictorKey& key, const WorkObserver& observer) {
+  if (has(key)) return;
+  const Examples from = examples(key);
+  std::error_code ignored;
+  std::filesystem::create_directories(folder_, ignored);
+  const NetSpec spec{.name = key.recipe.net,
+                     .settings = key.recipe.settings,
+                     .shape = from.train.shape,
+                     .classes = from.train.classes(),
+                     .normalisation = fit_normalisation(from.train, from.rows.kept)};
+  Predictor predictor{.net = make_net(spec, from.seed, device_), .class_names = from.train.class_names};
+  TrainingSettings settings{
+      .epochs = key.recipe.epochs,
+      .adam = {.learning_rate = key.recipe.learning_rate, .weight_decay = key.recipe.weight_decay},
+      .seed = from.seed};
+  const TrainingExamples examples{from.train, from.rows.kept, {}};
+  bool stopped = false;
+  predictor.origin = {.data = from.data_print,
+                      .calibration_fraction = key.recipe.held_out,
+                      .seed = from.seed,
+                      .zeta = key.zeta.value_or(0.0),
+                      .epochs = key.recipe.epochs};
+  if (key.zeta) {
+    settings.zeta = *key.zeta;
+    const RunDescription run = describe_run(spec, examples, settings);
+    const std::string checkpoint = path(key) + ".checkpoint";
+    TrainingState start;
+    if (std::filesystem::exists(checkpoint)) start = load_checkpoint(checkpoint, run, *predictor.net);
+    TrainingObserver watch;
+    watch.step = [&](double done) { return !observer || observer(done); };
+    watch.epoch = [&](const TrainingState& state) { save_checkpoint(checkpoint, run, *predictor.net, state); };
+    stopped = train_predictor(*predictor.net, examples, settings, watch, std::move(start)).stopped_by ==
+              TrainingStop::kObserver;
+    if (!stopped) {
+      save_predictor(path(key), predictor);
+      std::filesystem::remove(checkpoint, ignored);
+    }
+  } else {
+    const SelectionSettings candidates;
+    double before = 0.0;  // trainings done
+    std::string stage_before;
+    const Selection selection = choose_predictor(*predictor.net, examples, from.rows.held_out, settings, candidates,
+                                                 [&](std::string_view stage, double done) {
+                                                   if (!stage_before.empty() && stage != stage_before) before += 1.0;
+                                                   stage_before = stage;
+                                                   const auto trainings = static_cast<double>(candidates.zetas.size());
+                                                   stopped = observer && !observer((before + done) / trainings);
+                                                   return !stopped;
+                                                 });
+    if (!stopped) {
+      predictor.origin.zeta = selection.best().zeta;
+      predictor.origin.epochs = selection.best().epochs;
+      predictor.calibration = selection.calibration.calibration;
+      save_predictor(path(key), predictor);
+    }
+  }
+  if (stopped) throw Stopped{};
+}
+
+Predictor PredictorStore::load(const PredictorKey& key, const Examples& from) const {
+  Predictor predictor = load_predictor(path(key), device_);
+  if (predictor.origin.data != from.data_print || predictor.origin.seed != from.seed)
+    throw Error(ErrorKind::kInput,
+                fmt::format("{} was trained on other examples; remove it, or give another --output", path(key)));
+  return predictor;
+}
+
+bool PredictorStore::has_predicted(const PredictorKey& key, const std::string& augmentation) const {
+  return std::filesystem::exists(logits_path(key, "held-out")) &&
+         std::filesystem::exists(logits_path(key, augmentation));
+}
+
+void PredictorStore::predict(const PredictorKey& key, const std::string& augmentation, const WorkObserver& observer) {
+  if (has_predicted(key, augmentation)) return;
+  const Examples from = examples(key);
+  const Predictor predictor = load(key, from);
+  const auto ask = [&](const Dataset& about, std::span<const Index> rows, const std::string& what) {
+    constexpr Index kRows = 4 * kEvaluationRows;
+    if (std::filesystem::exists(logits_path(key, what))) return;
+    MatrixWriter file(logits_path(key, what), {.rows = std::ssize(rows), .cols = about.classes(), .float32 = true});
+    for (Index first = 0; first < std::ssize(rows); first += kRows) {
+      if (observer && !observer(static_cast<double>(first) / static_cast<double>(rows.size()))) throw Stopped{};
+      file.append(
+          evaluate_logits(*predictor.net, about, rows.subspan(first, std::min(kRows, std::ssize(rows) - first))));
+    }
+    file.commit();
+  };
+  ask(from.train, from.rows.held_out, "held-out");
+  const Dataset& test = data(key.recipe.data).parts.test;
+  const Dataset changed = augmented(test, find_augmentation(augmentation), from.seed);
+  ask(changed, all_rows(changed.size()), augmentation);
+}
+
+Predictions PredictorStore::predictions(const PredictorKey& key, const std::string& augmentation) {
+  const Examples from = examples(key);
+  const Dataset& test = data(key.recipe.data).parts.test;
+  const auto read = [&](const std::string& what, std::size_t rows) {
+    const std::string file = logits_path(key, what);
+    const NpyFile array{InputFile(file)};
+    const MatrixView view = array.view();
+    if (view.rows() != static_cast<Index>(rows) || view.cols() != test.classes())
+      throw Error(ErrorKind::kInput, fmt::format("{} has {} rows and {} columns, expected {} and {}; remove it to make "
+                                                 "it again",
+                                                 file, view.rows(), view.cols(), rows, test.classes()));
+    RowMajorMatrix<float> logits(view.rows(), view.cols());
+    for (Index i = 0; i < view.rows(); ++i)
+      for (Index c = 0; c < view.cols(); ++c) logits(i, c) = static_cast<float>(view(i, c));
+    return logits;
+  };
+  Predictions result{.held_out = read("held-out", from.rows.held_out.size()),
+                     .held_out_labels = labels_of(from.train, from.rows.held_out),
+                     .source_prior = label_prior(labels_of(from.train, from.rows.kept), {}, from.train.classes()),
+                     .test = read(augmentation, test.labels.size())};
+  if (!key.zeta) result.chosen = load(key, from).calibration;
+  const Evaluation quality = evaluate(result.test, test.labels, Calibration::identity(test.classes()));
+  result.accuracy = quality.accuracy;
+  result.calibration_error = quality.quality.ece;
+  return result;
+}
+
+}  // namespace labelshift

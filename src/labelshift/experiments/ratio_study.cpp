@@ -1,0 +1,461 @@
+#include "labelshift/experiments/ratio_study.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "labelshift/core/error.hpp"
+#include "labelshift/core/estimators.hpp"
+#include "labelshift/core/parallel.hpp"
+#include "labelshift/core/probabilities.hpp"
+#include "labelshift/core/rng.hpp"
+#include "labelshift/core/version.hpp"
+#include "labelshift/data/csv_reader.hpp"
+#include "labelshift/data/output_file.hpp"
+#include "labelshift/data/splits.hpp"
+#include "labelshift/learning/model_selection.hpp"
+#include "labelshift/learning/trainer.hpp"
+#include "labelshift/report/line_plot.hpp"
+
+namespace labelshift {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+Json describe(const RatioPanel& panel, const std::vector<double>& values) {
+  return {{"title", panel.title},
+          {"data", panel.recipe.data},
+          {"net", panel.recipe.net},
+          {"net_settings", panel.recipe.settings},
+          {"examples", panel.recipe.examples},
+          {"held_out", panel.recipe.held_out},
+          {"epochs", panel.recipe.epochs},
+          {"learning_rate", panel.recipe.learning_rate},
+          {"weight_decay", panel.recipe.weight_decay},
+          {"shift", panel.augmentation},
+          {"varied", panel.sweep == Sweep::kAlpha ? "alpha" : "size"},
+          {"alpha", panel.sweep == Sweep::kAlpha ? Json() : Json(panel.alpha)},
+          {"size", panel.sweep == Sweep::kAlpha ? Json(panel.size) : Json()},
+          {"values", values},
+          {"methods", panel.methods},
+          {"predictors", panel.predictors}};
+}
+
+Json describe(const RatioFigure& figure, const FigureScale& scale) {
+  Json json{{"figure", figure.name}, {"trials", scale.trials}, {"seed", scale.seed}, {"version", version()}};
+  for (const RatioPanel& panel : figure.panels) json["panels"].push_back(describe(panel, sweep_values(panel, scale)));
+  return json;
+}
+
+/// Where the predictors of this version and seed are; those of another version could be others.
+std::string predictor_folder(const StudySettings& settings) {
+  return fmt::format("{}/predictors/{}-seed-{}", settings.output, version(), settings.scale.seed);
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  OutputFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+/// Writes the settings of a study to its folder, or throws Error{kUsage} if other ones are there.
+void claim_folder(const std::string& folder, const Json& settings) {
+  std::error_code error;
+  fs::create_directories(folder + "/parts", error);
+  if (error)
+    throw Error(ErrorKind::kSystem, fmt::format("cannot make the folder {}/parts: {}", folder, error.message()));
+  const std::string path = folder + "/settings.json";
+  const std::string text = settings.dump(2) + '\n';
+  if (std::ifstream existing(path); existing) {
+    const std::string found{std::istreambuf_iterator<char>(existing), {}};
+    if (found == text) return;
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{} was started with other settings, see its settings.json; repeat those to go on with it, "
+                            "give another --output, or remove the folder",
+                            folder));
+  }
+  write_file(path, text);
+}
+
+/// Trials at one point of a panel: where they are kept, and what makes them.
+struct Point {
+  std::size_t panel;
+  std::size_t index;
+  double alpha;
+  Index size;
+  std::string path;
+};
+
+void write_point(const std::string& path, const std::vector<TrialRow>& rows) {
+  std::string text = "method,predictor,trial,mse\n";
+  for (const TrialRow& row : rows)
+    text += fmt::format("{},{},{},{}\n", row.method, row.predictor, row.trial, row.mse);  // shortest that reads back
+  write_file(path, text);
+}
+
+std::vector<TrialRow> read_point(const std::string& path, const RatioPanel& panel, int trials) {
+  const CsvMatrix cells = read_csv(InputFile(path));
+  std::vector<TrialRow> rows;
+  for (int method = 0; method < static_cast<int>(panel.methods.size()); ++method)
+    for (int predictor = 0; predictor < panel.predictors; ++predictor)
+      for (int trial = 0; trial < trials; ++trial) rows.push_back({method, predictor, trial});
+  bool valid = cells.values.cols() == 4 && cells.values.rows() == std::ssize(rows);
+  for (Index i = 0; valid && i < cells.values.rows(); ++i) {
+    rows[i].mse = cells.values(i, 3);
+    valid = cells.values(i, 0) == rows[i].method && cells.values(i, 1) == rows[i].predictor &&
+            cells.values(i, 2) == rows[i].trial && rows[i].mse >= 0.0;
+  }
+  if (!valid)
+    throw Error(ErrorKind::kInput, fmt::format("{} is not a part of this study; remove it to make it again", path));
+  return rows;
+}
+
+std::vector<Point> points_of(const RatioFigure& figure, const FigureScale& scale, const std::string& folder) {
+  std::vector<Point> points;
+  for (std::size_t panel = 0; panel < figure.panels.size(); ++panel) {
+    const RatioPanel& one = figure.panels[panel];
+    const std::vector<double> values = sweep_values(one, scale);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      points.push_back({panel, i, one.sweep == Sweep::kAlpha ? values[i] : one.alpha,
+                        one.sweep == Sweep::kAlpha ? one.size : static_cast<Index>(values[i]),
+                        fmt::format("{}/parts/{}-{:02}.csv", folder, panel, i)});
+  }
+  return points;
+}
+
+/// Every predictor the figure needs, once.
+std::vector<PredictorKey> predictors_of(const RatioFigure& figure) {
+  std::vector<PredictorKey> keys;
+  std::set<std::string> seen;
+  for (const RatioPanel& panel : figure.panels)
+    for (PredictorKey& key : predictors_of(panel))
+      if (seen.insert(key.name()).second) keys.push_back(std::move(key));
+  return keys;
+}
+
+/// Seconds of work(), after one call to warm up.
+template <typename Work>
+double seconds_of(const Work& work) {
+  work();
+  const auto start = std::chrono::steady_clock::now();
+  int calls = 0;
+  double elapsed = 0.0;
+  for (; elapsed < 0.1; ++calls) {
+    work();
+    elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  return elapsed / calls;
+}
+
+/// Random images of the size of a data set's.
+Dataset stand_in(const KnownDataset& known) {
+  const bool colour = known.name.starts_with("cifar");
+  Dataset data{.shape = colour ? ExampleShape{3, 32, 32} : ExampleShape{1, 28, 28}};
+  constexpr Index kExamples = 256;
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(kExamples * data.shape.size()));
+  Rng rng(0);
+  for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(rng());
+  data.values = std::move(bytes);
+  for (Index c = 0; c < known.classes; ++c) data.class_names.push_back(std::to_string(c));
+  for (Index i = 0; i < kExamples; ++i) data.labels.push_back(static_cast<int>(i % known.classes));
+  return data;
+}
+
+/// What a training with one zeta takes on one thread, by the time of a few steps on these examples.
+double training_seconds(const PredictorRecipe& recipe, const Dataset& data, Index examples, Device device) {
+  const std::vector<Index> rows = all_rows(std::min<Index>(64, data.size()));
+  const auto net = make_net({.name = recipe.net,
+                             .settings = recipe.settings,
+                             .shape = data.shape,
+                             .classes = data.classes(),
+                             .normalisation = fit_normalisation(data, rows)},
+                            0, device);
+  const double step = seconds_of([&] { train_predictor(*net, {data, rows, {}}, {.epochs = 1}); });
+  if (recipe.examples > 0) examples = recipe.examples;
+  return step / static_cast<double>(rows.size()) * static_cast<double>(examples) * (1.0 - recipe.held_out) *
+         recipe.epochs;
+}
+
+/// A part of the work, and what it weighs against the others.
+struct Job {
+  double weight = 1.0;
+  std::function<void(const WorkObserver&)> run;
+};
+
+/// Runs the jobs on all threads, tells the observer how much of all of them is done, and stops them all if it says so
+/// or if one fails.
+void run_jobs(const std::string& stage, const std::vector<Job>& jobs, const StudySettings& settings,
+              const StudyObserver& observer) {
+  double whole = 0.0;
+  for (const Job& job : jobs) whole += job.weight;
+  std::mutex mutex;
+  std::vector<double> done(jobs.size());
+  double total = 0.0;
+  bool failed = false;
+  run_in_parallel(std::ssize(jobs), settings.workers, [&](Index which) {
+    const auto report = [&](double share) {
+      const std::lock_guard lock(mutex);
+      total += (share - done[which]) * jobs[which].weight;
+      done[which] = share;
+      return !failed && (!observer || observer(stage, total / whole));
+    };
+    if (settings.prepare_thread) settings.prepare_thread();
+    try {
+      if (!report(0.0)) throw Stopped{};
+      jobs[which].run(report);
+      report(1.0);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failed = true;
+      throw;
+    }
+  });
+}
+
+/// Trains every predictor of the figure and asks each about every kind of test set.
+void prepare_predictors(const RatioFigure& figure, const StudySettings& settings, PredictorStore& store,
+                        const StudyObserver& observer) {
+  std::vector<Job> trainings, predictions;
+  std::map<std::string, double> cost;  // seconds of a training, by recipe; what shares of all the work they are
+  for (const PredictorKey& key : predictors_of(figure)) {
+    if (store.has(key)) continue;
+    double& seconds = cost[key.recipe.name()];
+    const Dataset& train = store.data(key.recipe.data).parts.train;
+    if (seconds == 0.0) seconds = training_seconds(key.recipe, train, train.size(), settings.device);
+    const double times = key.zeta ? 1.0 : static_cast<double>(SelectionSettings().zetas.size());
+    trainings.push_back({times * seconds, [&store, key](const WorkObserver& watch) { store.train(key, watch); }});
+  }
+  run_jobs(fmt::format("training {} predictors", trainings.size()), trainings, settings, observer);
+  std::set<std::string> seen;
+  for (const RatioPanel& panel : figure.panels)
+    for (const PredictorKey& key : predictors_of(panel)) {
+      if (store.has_predicted(key, panel.augmentation) || !seen.insert(key.name() + panel.augmentation).second)
+        continue;
+      predictions.push_back({1.0, [&store, key, kind = panel.augmentation](const WorkObserver& watch) {
+                               store.predict(key, kind, watch);
+                             }});
+    }
+  run_jobs("predicting test sets", predictions, settings, observer);
+}
+
+Json interval(const MeanInterval& value) {
+  return {value.mean, value.low, value.high};
+}
+
+std::string summary_text(const RatioFigure& figure, const Json& settings, const StudyResult& result) {
+  Json json = settings;
+  json["interval"] =
+      "mean, low and high of Student's 95 % interval over predictors (of MSE: over logarithms); over trials where "
+      "there is one predictor";
+  json["notes"] = result.notes;
+  for (std::size_t i = 0; i < figure.panels.size(); ++i) {
+    Json& panel = json["panels"][i];
+    for (const PredictorQuality& quality : result.quality[i])
+      panel["predictor_quality"].push_back({{"zeta", zeta_text(quality.zeta)},
+                                            {"predictor", quality.predictor},
+                                            {"accuracy", quality.accuracy},
+                                            {"ece", quality.calibration_error}});
+    for (const MethodSummary& method : result.panels[i].methods) {
+      Json one{{"method", method.method}, {"geometric_mean_mse", method.geometric_mean}};
+      for (const MeanInterval& mse : method.mse) one["mse"].push_back(interval(mse));
+      if (method.size_law) {
+        one["rmse_slope"] = interval(method.size_law->slope);
+        one["mse_floor"] = method.size_law->floor;
+        one["mse_times_n"] = method.size_law->variance;
+      }
+      panel["results"].push_back(std::move(one));
+    }
+    for (const Comparison& pair : result.panels[i].comparisons)
+      panel["comparisons"].push_back({{"a", pair.a},
+                                      {"b", pair.b},
+                                      {"mse_ratio", interval(pair.ratio)},
+                                      {"points_where_a_is_lower", pair.lower_at}});
+  }
+  return json.dump(2) + '\n';
+}
+
+std::string plot(const RatioFigure& figure, const FigureScale& scale, const StudyResult& result) {
+  LinePlot plot{.title = figure.title};
+  int fewest = figure.panels.front().predictors, most = fewest;
+  for (std::size_t i = 0; i < figure.panels.size(); ++i) {
+    const RatioPanel& panel = figure.panels[i];
+    fewest = std::min(fewest, panel.predictors);
+    most = std::max(most, panel.predictors);
+    LinePanel drawn{.title = panel.title,
+                    .x_label = panel.sweep == Sweep::kAlpha ? "alpha of the Dirichlet shift" : "test examples",
+                    .y_label = "MSE of the ratios"};
+    for (const MethodSummary& method : result.panels[i].methods) {
+      LineSeries series{.name = method.method, .x = result.panels[i].values};
+      for (const MeanInterval& mse : method.mse) {
+        series.y.push_back(mse.mean);
+        series.low.push_back(mse.low);
+        series.high.push_back(mse.high);
+      }
+      drawn.series.push_back(std::move(series));
+    }
+    plot.panels.push_back(std::move(drawn));
+  }
+  const std::string range = fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most);
+  plot.subtitle =
+      most > 1
+          ? fmt::format(
+                "Means over {} trials, then geometric means over {} predictors; bands are 95 % intervals "
+                "over predictors.",
+                scale.trials, range)
+          : fmt::format("Means over {} trials of one predictor; bands are 95 % intervals over trials.", scale.trials);
+  for (const std::string& note : result.notes) plot.subtitle += " " + note;
+  return line_plot(plot);
+}
+
+/// One row an estimate, with everything that it depends on.
+void write_trials(const std::string& path, const RatioFigure& figure, const FigureScale& scale,
+                  const std::vector<PanelTrials>& panels) {
+  OutputFile file(path);
+  file.write(
+      "figure,panel,data,net,examples,held_out,epochs,learning_rate,weight_decay,shift,method,zeta,calibration,"
+      "estimator,predictor,alpha,size,"
+      "trial,seed,mse,version\n");
+  for (const PanelTrials& trials : panels) {
+    const RatioPanel& panel = trials.panel;
+    std::string net = panel.recipe.net;
+    for (const auto& [key, value] : panel.recipe.settings) net += fmt::format(" {}={}", key, value);
+    const std::string start =
+        fmt::format("{},\"{}\",{},{},{},{},{},{},{},{}", figure.name, panel.title, panel.recipe.data, net,
+                    panel.recipe.examples, panel.recipe.held_out, panel.recipe.epochs, panel.recipe.learning_rate,
+                    panel.recipe.weight_decay, panel.augmentation);
+    for (std::size_t point = 0; point < trials.points.size(); ++point) {
+      std::string text;
+      for (const TrialRow& row : trials.points[point]) {
+        const MethodParts parts = parts_of(panel.methods[row.method]);
+        const bool alpha = panel.sweep == Sweep::kAlpha;
+        text += fmt::format(
+            "{},{},{},{},{},{},{},{},{},{},{},{}\n", start, panel.methods[row.method], zeta_text(parts.zeta),
+            parts.calibration, parts.estimator, row.predictor, alpha ? trials.values[point] : panel.alpha,
+            alpha ? panel.size : static_cast<Index>(trials.values[point]), row.trial, scale.seed, row.mse, version());
+      }
+      file.write(text);
+    }
+  }
+  file.commit();
+}
+
+std::vector<std::string> notes_of(const RatioFigure& figure, PredictorStore& store) {
+  std::set<std::string> notes;
+  for (const RatioPanel& panel : figure.panels) {
+    if (panel.recipe.net == "resnet18")
+      notes.insert(
+          fmt::format("ResNet-18 here has width {} (the paper's: 64) and is trained for {} epochs at learning "
+                      "rate {:g} (the paper's: 1e-4).",
+                      panel.recipe.settings.at("width"), panel.recipe.epochs, panel.recipe.learning_rate));
+    if (const std::string& note = store.data(panel.recipe.data).note; !note.empty()) notes.insert(note);
+  }
+  return {notes.begin(), notes.end()};
+}
+
+double seconds_per_row(const std::string& estimator, Index classes) {
+  constexpr Index kRows = 5000;
+  RowMajorMatrix<float> probs(kRows, classes);
+  Rng rng(0);
+  Eigen::VectorXd row(classes);
+  std::vector<int> labels;
+  for (Index i = 0; i < kRows; ++i) {
+    for (Index c = 0; c < classes; ++c) row[c] = rng.gamma(0.05) + 1e-6;
+    row /= row.sum();
+    probs.row(i) = row.cast<float>();
+    labels.push_back(static_cast<int>(i % classes));
+  }
+  const SourceSummary source =
+      summarise_source({probs, labels, {}}, Eigen::VectorXd::Constant(classes, 1.0 / static_cast<double>(classes)));
+  const auto solver = make_estimator(find_estimator(estimator));
+  return seconds_of([&] { solver->estimate(source, {.probs = probs}); }) / kRows;
+}
+
+}  // namespace
+
+StudyResult run_ratio_study(const RatioFigure& whole, const StudySettings& settings, const StudyObserver& observer) {
+  const FigureScale& scale = settings.scale;
+  const RatioFigure figure = scaled(whole, scale);
+  const std::string folder = settings.output + "/" + figure.name;
+  const Json described = describe(figure, scale);
+  if (settings.prepare_thread) settings.prepare_thread();
+  PredictorStore store(predictor_folder(settings), scale.seed, settings.device);
+  StudyResult result{.notes = notes_of(figure, store),
+                     .trials = folder + "/trials.csv",
+                     .summary = folder + "/summary.json",
+                     .figure = folder + "/figure.svg"};
+  claim_folder(folder, described);  // after the data sets were found: a study that cannot start leaves nothing behind
+  prepare_predictors(figure, settings, store, observer);
+
+  const std::vector<Point> points = points_of(figure, scale, folder);
+  std::vector<PanelTrials> panels;
+  std::vector<PanelMethods> methods;
+  for (const RatioPanel& panel : figure.panels) {
+    if (observer &&
+        !observer("calibrating", static_cast<double>(methods.size()) / static_cast<double>(figure.panels.size())))
+      throw Stopped{};
+    const std::vector<double> values = sweep_values(panel, scale);
+    methods.emplace_back(panel, store);
+    panels.push_back({panel, values, std::vector<std::vector<TrialRow>>(values.size()), methods.back().quality()});
+  }
+  std::vector<Job> todo;
+  for (const Point& point : points) {
+    if (fs::exists(point.path)) continue;
+    todo.push_back(
+        {static_cast<double>(point.size) * figure.panels[point.panel].predictors, [&](const WorkObserver& watch) {
+           const auto stream = (static_cast<std::uint64_t>(point.panel) << 16) + point.index;
+           write_point(point.path,
+                       methods[point.panel].run(point.alpha, point.size, scale.trials, scale.seed, stream, watch));
+         }});
+  }
+  run_jobs("trials", todo, settings, observer);
+  // Read back, so that a study that was stopped and one that was not end in the same bits.
+  for (const Point& point : points)
+    panels[point.panel].points[point.index] = read_point(point.path, panels[point.panel].panel, scale.trials);
+  for (const PanelTrials& trials : panels) {
+    result.panels.push_back(summarise(trials));
+    result.quality.push_back(trials.quality);
+  }
+  write_trials(result.trials, figure, scale, panels);
+  write_file(result.summary, summary_text(figure, described, result));
+  write_file(result.figure, plot(figure, scale, result));
+  return result;
+}
+
+StudyCost estimate_cost(const RatioFigure& whole, const StudySettings& settings) {
+  const FigureScale& scale = settings.scale;
+  const RatioFigure figure = scaled(whole, scale);
+  const std::string folder = settings.output + "/" + figure.name;
+  const PredictorStore store(predictor_folder(settings), scale.seed);
+  StudyCost cost;
+  std::map<std::string, double> per_training;
+  for (const PredictorKey& key : predictors_of(figure)) {
+    if (store.has(key)) continue;
+    double& seconds = per_training[key.recipe.name()];
+    const KnownDataset& known = find_known_dataset(key.recipe.data);
+    if (seconds == 0.0) seconds = training_seconds(key.recipe, stand_in(known), known.train_size, settings.device);
+    cost.training_seconds += (key.zeta ? 1.0 : static_cast<double>(SelectionSettings().zetas.size())) * seconds;
+  }
+  std::map<std::string, double> per_row;
+  for (const Point& point : points_of(figure, scale, folder)) {
+    if (fs::exists(point.path)) continue;
+    const RatioPanel& panel = figure.panels[point.panel];
+    for (const std::string& method : panel.methods) {
+      const std::string estimator = parts_of(method).estimator;
+      auto known = per_row.find(estimator);
+      if (known == per_row.end()) known = per_row.emplace(estimator, seconds_per_row(estimator, 10)).first;
+      cost.trial_seconds +=
+          known->second * static_cast<double>(point.size) * scale.trials * static_cast<double>(panel.predictors);
+    }
+  }
+  return cost;
+}
+
+}  // namespace labelshift

@@ -1,0 +1,106 @@
+#include "labelshift/experiments/ratio_trials.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "labelshift/core/estimators.hpp"
+#include "labelshift/core/probabilities.hpp"
+#include "labelshift/data/shifts.hpp"
+#include "labelshift/learning/methods.hpp"
+
+namespace labelshift {
+namespace {
+
+constexpr const char* kAuto = "auto";
+
+}  // namespace
+
+MethodParts parts_of(const std::string& method) {
+  if (method == kAuto) return {.zeta = {}, .calibration = kAuto, .estimator = estimators().front().name};
+  const MethodEntry& entry = find_method(method);
+  return {.zeta = entry.zeta, .calibration = entry.calibration, .estimator = entry.estimator};
+}
+
+Rng trial_rng(std::uint64_t seed, std::uint64_t stream, int predictor, int trial) {
+  constexpr std::uint64_t kTrialStreams = 0x7472'6961'6c73'0000;  // apart from the streams that predictors draw from
+  const auto which = (static_cast<std::uint64_t>(predictor) << 20) + static_cast<std::uint64_t>(trial);
+  return Rng(seed, kTrialStreams ^ ((stream << 32) + which));
+}
+
+std::vector<PredictorKey> predictors_of(const RatioPanel& panel) {
+  std::vector<Zeta> zetas;
+  for (const std::string& method : panel.methods) {
+    const Zeta zeta = parts_of(method).zeta;
+    if (std::find(zetas.begin(), zetas.end(), zeta) == zetas.end()) zetas.push_back(zeta);
+  }
+  std::vector<PredictorKey> keys;
+  for (int number = 0; number < panel.predictors; ++number)
+    for (const Zeta& zeta : zetas) keys.push_back({.recipe = panel.recipe, .zeta = zeta, .number = number});
+  return keys;
+}
+
+PanelMethods::PanelMethods(const RatioPanel& panel, PredictorStore& store) : predictors_(panel.predictors) {
+  const Dataset& test = store.data(panel.recipe.data).parts.test;
+  by_class_ = rows_by_class(test.labels, all_rows(test.size()), test.classes());
+  std::vector<MethodParts> parts;
+  for (const std::string& method : panel.methods) parts.push_back(parts_of(method));
+
+  for (const PredictorKey& key : predictors_of(panel)) {
+    const Predictions said = store.predictions(key, panel.augmentation);
+    quality_.push_back({key.zeta, key.number, said.accuracy, said.calibration_error});
+    std::vector<Probabilities>& known = predictors_[key.number];
+    for (const MethodParts& part : parts) {
+      const auto same = [&](const Probabilities& p) {
+        return p.zeta == part.zeta && p.calibration == part.calibration;
+      };
+      if (part.zeta != key.zeta || std::any_of(known.begin(), known.end(), same)) continue;
+      const Scores held_out{said.held_out, /*logits=*/true};
+      const Calibration calibration =
+          said.chosen
+              ? *said.chosen
+              : fit_calibration(find_calibration(part.calibration).kind, held_out, said.held_out_labels).calibration;
+      const CalibratedProbabilities source = apply_calibration(calibration, held_out);
+      known.push_back({part.zeta, part.calibration,
+                       std::get<RowMajorMatrix<float>>(apply_calibration(calibration, {said.test, true}).values),
+                       summarise_source({source.view(), said.held_out_labels, {}}, said.source_prior)});
+    }
+  }
+  for (const MethodParts& part : parts) {
+    const std::vector<Probabilities>& known = predictors_.front();
+    const auto at = std::find_if(known.begin(), known.end(), [&](const Probabilities& p) {
+      return p.zeta == part.zeta && p.calibration == part.calibration;
+    });
+    methods_.push_back({static_cast<std::size_t>(at - known.begin()), make_estimator(find_estimator(part.estimator))});
+  }
+}
+
+std::vector<TrialRow> PanelMethods::run(double alpha, Index size, int trials, std::uint64_t seed, std::uint64_t stream,
+                                        const WorkObserver& observer) const {
+  std::vector<TrialRow> rows;
+  const double all = static_cast<double>(predictors_.size()) * trials;
+  const auto classes = static_cast<Index>(by_class_.size());
+  RowMajorMatrix<float> drawn(size, classes);
+  for (int predictor = 0; predictor < static_cast<int>(predictors_.size()); ++predictor) {
+    const std::vector<Probabilities>& said = predictors_[predictor];
+    for (int trial = 0; trial < trials; ++trial) {
+      if (observer && !observer((predictor * trials + trial) / all)) throw Stopped{};
+      Rng rng = trial_rng(seed, stream, predictor, trial);
+      const Eigen::VectorXd prior = dirichlet_prior(classes, alpha, rng);
+      const ShiftedSample sample = draw_shifted(by_class_, prior, said.front().source.label_prior, size, rng);
+      for (std::size_t which = 0; which < said.size(); ++which) {
+        for (Index i = 0; i < size; ++i) drawn.row(i) = said[which].test.row(sample.rows[i]);
+        for (int method = 0; method < static_cast<int>(methods_.size()); ++method) {
+          if (methods_[method].probabilities != which) continue;
+          const RatioEstimate estimate = methods_[method].estimator->estimate(said[which].source, {.probs = drawn});
+          rows.push_back({method, predictor, trial, (estimate.ratio - sample.ratio).array().square().mean()});
+        }
+      }
+    }
+  }
+  std::sort(rows.begin(), rows.end(), [](const TrialRow& a, const TrialRow& b) {
+    return std::tie(a.method, a.predictor, a.trial) < std::tie(b.method, b.predictor, b.trial);
+  });
+  return rows;
+}
+
+}  // namespace labelshift

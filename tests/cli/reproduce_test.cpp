@@ -1,0 +1,53 @@
+#include <gmock/gmock.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/run_command.hpp"
+
+namespace labelshift {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class ReproduceCommand : public CommandTest {};
+
+TEST_F(ReproduceCommand, ListsTheFiguresOfADataSetWithTheirCost) {
+  const CommandResult result = labelshift("reproduce --data fashion-mnist");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\nfigure-5 "));
+  EXPECT_THAT(result.out, testing::ContainsRegex(" [0-9.]+ (s|min|h) +[0-9.]+ (s|min|h)\n"));
+  EXPECT_THAT(result.out, testing::Not(HasSubstr("\nfigure-1 ")));
+}
+
+TEST_F(ReproduceCommand, GoesOnAfterAnInterruptAndMakesAFigure) {
+  const std::string small = "reproduce figure-5 --trials 2 --alphas 2 --sizes 3 --predictors 1 --epochs 1 --output r";
+  const CommandResult stopped =
+      shell("labelshift " + small + " & until [ -d r/predictors ]; do sleep 0.05; done; kill $!; wait $!");
+  EXPECT_EQ(stopped.status, 128 + SIGTERM) << stopped.out << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("stopped; the same command goes on from here"));
+  const CommandResult result = labelshift(small);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, StartsWith("Fashion-MNIST\n"));
+  EXPECT_THAT(result.out, HasSubstr("Figure:  r/figure-5/figure.svg"));
+  EXPECT_THAT(bytes_of(path("r/figure-5/figure.svg")), HasSubstr("<svg"));
+  const auto summary = nlohmann::json::parse(bytes_of(path("r/figure-5/summary.json")));
+  EXPECT_EQ(summary["panels"].size(), 3u);
+  expect_failure(small + " --trials 3", kUsage, "--trials is there 2 times; give it once");
+}
+
+TEST_F(ReproduceCommand, SaysWhatItCannotMake) {
+  const CommandResult unknown = labelshift("reproduce figure-9");
+  EXPECT_EQ(unknown.status, kUsage);
+  EXPECT_THAT(unknown.err, StartsWith("error: unknown figure \"figure-9\"; did you mean \"figure-"));
+  expect_failure("reproduce figure-5 --data mnist", kUsage,
+                 "figure-5 has no panel on the data asked for; see `labelshift reproduce`");
+  const CommandResult absent = shell("LABELSHIFT_DATA=/nowhere XDG_DATA_HOME=/nowhere labelshift reproduce figure-4");
+  EXPECT_EQ(absent.status, kInput);
+  EXPECT_THAT(absent.err, HasSubstr("labelshift data get mnist"));
+  EXPECT_FALSE(std::filesystem::exists(path("results/figure-4")));
+}
+
+}  // namespace
+}  // namespace labelshift
