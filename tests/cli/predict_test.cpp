@@ -19,7 +19,7 @@ class PredictCommand : public CommandTest {
  protected:
   PredictCommand() {
     const CommandResult result =
-        labelshift("train --model logistic --epochs 20 --calibration-fraction 0.25 --output p" + kData);
+        labelshift("train --zeta 1 --model logistic --epochs 20 --calibration-fraction 0.25 --output p" + kData);
     EXPECT_EQ(result.status, 0) << result.err;
   }
   /// Writes `name` and reads it back.
@@ -190,7 +190,8 @@ TEST_F(PredictCommand, FindsTheExamplesThatWereHeldOut) {
       "predict --predictor p --output x.npy --part calibration --data other.csv", kInput,
       "other.csv is not the data that p was trained on, so it cannot be told which of its rows were held out; "
       "expected the same examples in the same order");
-  shell("labelshift train --model logistic --epochs 1 --calibration none --calibration-fraction 0 --output q" + kData);
+  shell("labelshift train --zeta 1 --model logistic --epochs 1 --calibration none --calibration-fraction 0 --output q" +
+        kData);
   expect_failure("predict --predictor q --output x.npy --part calibration" + kData, kUsage,
                  "q was trained with nothing held out; --part calibration has no rows");
 }

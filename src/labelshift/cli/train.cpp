@@ -32,12 +32,12 @@ struct TrainOptions {
   DataInput input;
   std::string model = "mlp";
   std::vector<std::string> settings;  // of the model, NAME=VALUE
-  std::string zeta = "1";
+  std::string zeta = kAuto;
   int epochs = TrainingSettings().epochs;
   double stop_below = 0.0;
   std::optional<double> learning_rate;
   std::optional<double> weight_decay;
-  std::string calibration = "bcts";
+  std::string calibration = "bcts";  // with a zeta that is given
   bool calibration_given = false;
   double calibration_fraction = 0.1;
   std::uint64_t seed = 0;
@@ -78,7 +78,7 @@ void check_options(const TrainOptions& options) {
   if (!options.automatic() && (!parse_number(options.zeta, zeta) || !(zeta >= 0.0 && zeta <= 1e6)))
     bad(fmt::format("--zeta: found {}, expected a number from 0 to 1e6, or auto", excerpt(options.zeta)));
   if (options.calibration_fraction == 0.0 && options.automatic())
-    bad("--zeta auto needs held-out examples to judge by; give a --calibration-fraction above 0");
+    bad("--zeta auto needs held-out examples to judge by; give a --calibration-fraction above 0, or a --zeta");
   if (options.calibration_fraction == 0.0 && options.calibration != "none")
     bad(
         fmt::format("--calibration {} needs held-out examples; give a --calibration-fraction above 0, or --calibration "
@@ -86,7 +86,7 @@ void check_options(const TrainOptions& options) {
                     options.calibration));
   if (options.resume && options.checkpoint.empty()) bad("--resume needs --checkpoint");
   if (options.automatic() && !options.checkpoint.empty())
-    bad("--zeta auto trains several predictors and keeps no checkpoint; drop --checkpoint, or give a zeta");
+    bad("--zeta auto trains several predictors and keeps no checkpoint; drop --checkpoint, or give a --zeta");
 }
 
 TrainingSettings training_settings(const TrainOptions& options) {
@@ -115,9 +115,10 @@ HoldOut split(const Dataset& data, const TrainOptions& options) {
   if (lone != counts.end())
     throw Error(
         ErrorKind::kInput,
-        fmt::format("{} has 1 example of class {}, expected at least 2, one to train on and one to hold out; add "
-                    "some, leave the class out, or hold nothing out: --calibration-fraction 0 --calibration none",
-                    options.input.data, data.class_names[static_cast<std::size_t>(lone - counts.begin())]));
+        fmt::format(
+            "{} has 1 example of class {}, expected at least 2, one to train on and one to hold out; add "
+            "some, leave the class out, or hold nothing out: --zeta 1 --calibration-fraction 0 --calibration none",
+            options.input.data, data.class_names[static_cast<std::size_t>(lone - counts.begin())]));
   return hold_out(data.labels, rows, data.classes(), Fraction{options.calibration_fraction}, options.seed);
 }
 

@@ -355,7 +355,8 @@ std::vector<std::string> notes_of(const RatioFigure& figure, PredictorStore& sto
           fmt::format("ResNet-18 here has width {} (the paper's: 64) and is trained for {} epochs at learning "
                       "rate {:g} (the paper's: 1e-4).",
                       panel.recipe.settings.at("width"), panel.recipe.epochs, panel.recipe.learning_rate));
-    if (const std::string& note = store.data(panel.recipe.data).note; !note.empty()) notes.insert(note);
+    if (const std::string& note = store.data(panel.recipe.data).note; !note.empty())
+      notes.insert("Data: " + note + ".");
   }
   return {notes.begin(), notes.end()};
 }
