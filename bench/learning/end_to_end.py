@@ -82,7 +82,7 @@ def main():
         return clock, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     with tempfile.TemporaryDirectory() as folder:
-        ours = [arguments.labelshift, "train", "--data", arguments.mnist, "--model", "mlp", "--epochs",
+        ours = [arguments.labelshift, "train", "--data", arguments.mnist, "--model", "mlp", "--zeta", "1", "--epochs",
                 str(arguments.epochs), "--output", f"{folder}/predictor.safetensors"]
         sides = {"ours": ours}
         for threads in (1, 2):
