@@ -38,6 +38,15 @@ TEST(RatioSummary, FindsTheFloorThatABiasLeaves) {
   EXPECT_GT(summarise(two_methods(sizes, mse)).methods[0].size_law->slope.mean, -0.4);
 }
 
+TEST(RatioSummary, GivesTheSlopeOfOnePredictorNoInterval) {
+  PanelTrials trials = two_methods({200, 400, 1000}, {0.5, 0.3, 0.1});
+  trials.panel.predictors = 1;
+  for (auto& point : trials.points) point.resize(2);
+  const SizeLaw law = *summarise(trials).methods[0].size_law;
+  EXPECT_LT(law.slope.mean, 0.0);
+  EXPECT_TRUE(std::isnan(law.slope.low) && std::isnan(law.slope.high));
+}
+
 TEST(RatioSummary, NeverFitsANegativeFloor) {
   const SizeLaw law = fit_size_law({100, 1000, 10000}, {1.0, 0.05, 0.001});
   EXPECT_EQ(law.floor, 0.0);

@@ -18,6 +18,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+#ifdef LABELSHIFT_WITH_TORCH
+const std::string kNone;  // no method is the default: an experiment names its own
+#endif
+
 template <typename Entry>
 Json as_json(std::span<const Entry> entries, const std::string& chosen) {
   Json array = Json::array();
@@ -40,7 +44,7 @@ void list(const std::string& format) {
     Json json{{"estimators", as_json(estimators(), defaults.estimator)},
               {"calibrations", as_json(calibrations(), defaults.calibration)}};
 #ifdef LABELSHIFT_WITH_TORCH
-    json["methods"] = as_json(methods(), methods().front().name);
+    json["methods"] = as_json(methods(), kNone);
 #endif
     print(json.dump(2) + '\n');
     return;
@@ -50,7 +54,7 @@ void list(const std::string& format) {
                   as_lines(estimators(), defaults.estimator), as_lines(calibrations(), defaults.calibration));
 #ifdef LABELSHIFT_WITH_TORCH
   text += "\nMethods: a way to train a predictor, a calibration and an estimator (labelshift reproduce)\n" +
-          as_lines(methods(), methods().front().name);
+          as_lines(methods(), kNone);
 #endif
   print(text);
 }

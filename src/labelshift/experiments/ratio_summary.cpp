@@ -132,6 +132,8 @@ PanelSummary summarise(const PanelTrials& trials) {
       std::vector<double> slopes;
       for (const std::vector<double>& curve : curves) slopes.push_back(log_slope(trials.values, curve));
       one.size_law->slope = mean_interval(slopes);
+      if (slopes.size() == 1)  // says nothing of others
+        one.size_law->slope.low = one.size_law->slope.high = std::numeric_limits<double>::quiet_NaN();
     }
     summary.methods.push_back(std::move(one));
   }

@@ -26,7 +26,7 @@ struct MeanInterval {
 
 /// How the error falls with the size n of the test set.
 struct SizeLaw {
-  MeanInterval slope;     // of log RMSE against log n; -1/2 where there is no bias
+  MeanInterval slope;     // of log RMSE against log n, -1/2 where there is no bias; no interval with one predictor
   double floor = 0.0;     // b of MSE = a / n + b, fitted to relative errors, a and b not negative
   double variance = 0.0;  // a
 };

@@ -17,7 +17,7 @@ struct MethodEntry {
   const char* estimator;    // a row of estimators()
 };
 
-/// Every method with a name; the first is the default. Help, experiments and shared tests walk these rows.
+/// Every method with a name. `labelshift estimators` and shared tests walk these rows; figures name theirs.
 std::span<const MethodEntry> methods();
 
 /// The row called `name`. Throws Error{kUsage} with a suggestion if there is none.
