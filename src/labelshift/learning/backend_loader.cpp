@@ -1,11 +1,13 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <atomic>
 #include <filesystem>
 #include <string>
 
 #include "labelshift/core/error.hpp"
 #include "labelshift/learning/torch_backend.hpp"
+#include "labelshift/learning/training_threads.hpp"
 
 namespace labelshift {
 namespace {
@@ -23,6 +25,10 @@ std::string find_module() {
   return kModule;
 }
 
+// A setting that waits for the module, so that a program whose nets need no LibTorch never loads it.
+std::atomic<bool> one_thread = false;
+std::atomic<const TorchBackend*> loaded = nullptr;
+
 const TorchBackend& load() {
   void* module = ::dlopen(find_module().c_str(), RTLD_LAZY | RTLD_LOCAL);
   void* entry = module ? ::dlsym(module, "labelshift_torch_backend") : nullptr;
@@ -30,7 +36,10 @@ const TorchBackend& load() {
     throw Error(ErrorKind::kSystem, fmt::format("cannot load LibTorch: {}; install libtorch1.13, and put the folder of "
                                                 "{} into LD_LIBRARY_PATH",
                                                 ::dlerror(), kModule));
-  return *reinterpret_cast<const TorchBackend* (*)()>(entry)();
+  const TorchBackend* backend = reinterpret_cast<const TorchBackend* (*)()>(entry)();
+  if (one_thread) backend->use_one_thread();
+  loaded = backend;
+  return *backend;
 }
 
 }  // namespace
@@ -38,6 +47,11 @@ const TorchBackend& load() {
 const TorchBackend& torch_backend() {
   static const TorchBackend& backend = load();
   return backend;
+}
+
+void use_one_torch_thread() {
+  one_thread = true;
+  if (const TorchBackend* backend = loaded) backend->use_one_thread();
 }
 
 }  // namespace labelshift

@@ -39,6 +39,14 @@ std::string described(const ExampleShape& shape) {
 
 }  // namespace
 
+void check_image(const NetSpec& spec) {
+  constexpr Index kSmallest = 16;  // LeNet has one pixel left of it
+  if (spec.shape.height < kSmallest || spec.shape.width < kSmallest)
+    throw Error(ErrorKind::kInput, fmt::format("{} needs images of at least {} x {}, but the examples are {} x {}; use "
+                                               "mlp or logistic",
+                                               spec.name, kSmallest, kSmallest, spec.shape.height, spec.shape.width));
+}
+
 void gather_input(const NetSpec& spec, const Dataset& data, std::span<const Index> rows, float* out) {
   if (!(data.shape == spec.shape))
     throw Error(ErrorKind::kInput,

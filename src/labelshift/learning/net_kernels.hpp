@@ -6,6 +6,9 @@ namespace labelshift {
 
 // What every net does alike, whatever computes its layers.
 
+/// Throws Error{kInput} if the examples are too small for a net of convolutions.
+void check_image(const NetSpec& spec);
+
 /// The rows as a net takes them: normalised floats (B, channels, height, width). Throws Error{kInput} if the examples
 /// are not of the shape the net was made for.
 void gather_input(const NetSpec& spec, const Dataset& data, std::span<const Index> rows, float* out);

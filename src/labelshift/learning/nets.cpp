@@ -2,6 +2,7 @@
 
 #include "labelshift/core/error.hpp"
 #include "labelshift/learning/net.hpp"
+#include "labelshift/learning/tile_nets.hpp"
 #include "labelshift/learning/torch_backend.hpp"
 
 namespace labelshift {
@@ -12,10 +13,17 @@ std::unique_ptr<Net> by_torch(const NetSpec& spec, Settings& settings, std::uint
   return (torch_backend().*make)(spec, settings, seed, device);
 }
 
+/// By hand on the processor, where LibTorch is not even loaded.
+template <decltype(make_tile_lenet) by_hand, TorchBackend::Make* TorchBackend::*elsewhere>
+std::unique_ptr<Net> by_tiles(const NetSpec& spec, Settings& settings, std::uint64_t seed, Device device) {
+  return device == Device::kCpu ? by_hand(spec, seed, best_layers())
+                                : by_torch<elsewhere>(spec, settings, seed, device);
+}
+
 constexpr NetEntry kNets[] = {
-    {"logistic", "logistic regression", by_torch<&TorchBackend::make_logistic>},
+    {"logistic", "logistic regression", by_tiles<make_tile_logistic, &TorchBackend::make_logistic>},
     {"mlp", "two hidden layers, ReLU and dropout (hidden=256, dropout=0.2)", by_torch<&TorchBackend::make_mlp>},
-    {"lenet", "LeNet-5 for images of at least 16 x 16", by_torch<&TorchBackend::make_lenet>},
+    {"lenet", "LeNet-5 for images of at least 16 x 16", by_tiles<make_tile_lenet, &TorchBackend::make_lenet>},
     {"resnet18", "ResNet-18 with a stem for small images (width=64)", by_torch<&TorchBackend::make_resnet18>},
 };
 
@@ -30,7 +38,7 @@ std::unique_ptr<Net> make_net(const NetSpec& spec, std::uint64_t seed, Device de
   std::vector<std::string> known;
   for (const NetEntry& entry : kNets) {
     if (spec.name == entry.name) {
-      torch_backend().check_device(device);
+      if (device != Device::kCpu) torch_backend().check_device(device);
       auto net = entry.make(spec, settings, seed, device);
       settings.check_all_read(entry.name);
       return net;

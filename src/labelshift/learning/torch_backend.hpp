@@ -4,8 +4,8 @@
 
 namespace labelshift {
 
-/// All that is computed by LibTorch. It is in a module that is loaded when the first net is made: LibTorch brings 160
-/// libraries, and loading them takes half a second of processor time, which no other command should pay for.
+/// All that is computed by LibTorch. It is in a module that is loaded when the first net needs it: LibTorch brings 160
+/// libraries, and loading them takes half a second of processor time, which nothing else should pay for.
 ///
 /// On Device::kCuda parameters, gradient and buffers still live in host memory and are copied at every step; that path
 /// has never run, for want of a machine.

@@ -335,14 +335,6 @@ struct ResNet18 final : Layers {
   torch::nn::Linear fc;
 };
 
-void check_image(const NetSpec& spec) {
-  constexpr Index kSmallest = 16;  // LeNet has one pixel left of it
-  if (spec.shape.height < kSmallest || spec.shape.width < kSmallest)
-    throw Error(ErrorKind::kInput, fmt::format("{} needs images of at least {} x {}, but the examples are {} x {}; use "
-                                               "mlp or logistic",
-                                               spec.name, kSmallest, kSmallest, spec.shape.height, spec.shape.width));
-}
-
 // ---- TorchScript
 
 /// The last line of what LibTorch says; those before it are the interpreter's stack.

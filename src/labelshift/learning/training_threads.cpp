@@ -8,13 +8,7 @@
 #include <pmmintrin.h>
 #endif
 
-#include "labelshift/learning/torch_backend.hpp"
-
 namespace labelshift {
-
-void use_one_torch_thread() {
-  torch_backend().use_one_thread();
-}
 
 void keep_freed_memory() {
 #ifdef __GLIBC__

@@ -14,8 +14,9 @@ int main() {  // two classes, one on each side of 0
   }
   data.values = values;
   const std::vector<Index> rows = all_rows(data.size());
-  const auto net = make_net({.name = "logistic", .shape = data.shape, .classes = 2}, /*seed=*/0);
-  train_predictor(*net, {data, rows, {}}, {.zeta = 0.0, .epochs = 200, .adam = {.learning_rate = 0.1}});
+  // A net of LibTorch, whose module must be found.
+  const auto net = make_net({.name = "mlp", .shape = data.shape, .classes = 2}, /*seed=*/0);
+  train_predictor(*net, {data, rows, {}}, {.zeta = 0.0, .epochs = 50, .adam = {.learning_rate = 0.01}});
   const double accuracy = evaluate(evaluate_logits(*net, data, rows), data.labels, Calibration::identity(2)).accuracy;
   std::cout << "accuracy " << accuracy << '\n';
   return accuracy == 1.0 ? 0 : 1;
