@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "labelshift/core/calibration.hpp"
+#include "labelshift/core/stopped.hpp"
 #include "labelshift/data/known_datasets.hpp"
 #include "labelshift/learning/predictor.hpp"
 
@@ -58,9 +59,6 @@ struct Predictions {
 
 /// Told how much of the work is done, from 0 to 1; false stops it.
 using WorkObserver = std::function<bool(double done)>;
-
-/// Thrown out of work that its observer stopped.
-struct Stopped {};
 
 /// Predictors trained on demand and kept in a folder with what they said, so that no experiment does either twice, also
 /// after a stop. Several threads may ask for different keys at once.
