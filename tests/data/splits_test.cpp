@@ -261,6 +261,18 @@ TEST(HoldOutSplit, KeepsOneOfEveryClassThatHasTwo) {
                [&] { hold_out(labels, all_rows(13), 3, Count{12}, 3); });
 }
 
+TEST(HoldOutSplit, LeavesTheOnlyExampleOfAClassWhereItIsOnRequest) {
+  const std::vector<int> labels{0, 0, 0, 0, 1, 2, 2};
+  const HoldOut split = hold_out_repeated(labels, all_rows(7), 3, Fraction{0.4}, 3);
+  EXPECT_EQ(class_counts(labels, split.held_out, 3)[1], 0);
+  EXPECT_EQ(class_counts(labels, split.kept, 3)[1], 1);
+  EXPECT_EQ(class_counts(labels, split.held_out, 3)[2], 1);
+  EXPECT_TRUE(std::is_sorted(split.kept.begin(), split.kept.end()));
+  EXPECT_EQ(split.kept.size() + split.held_out.size(), 7u);
+  const std::vector<Index> alone{0, 4, 5};
+  EXPECT_EQ(hold_out_repeated(labels, alone, 3, Fraction{0.4}, 3).kept, alone);
+}
+
 TEST(HoldOutSplit, DependsOnTheSeedAndNothingElse) {
   const auto labels = balanced_labels(3, 40);
   const auto held_out = [&](std::uint64_t seed) {

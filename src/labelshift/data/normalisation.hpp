@@ -15,6 +15,17 @@ struct Normalisation {
   bool operator==(const Normalisation&) const = default;
 };
 
+/// Sums over examples that a normalisation is made of. Those of nodes can be added up, so that all agree on one without
+/// showing an example.
+struct ValueSums {
+  double count = 0.0;           // of values behind each sum
+  std::vector<double> sum;      // (channels), or (columns) of a table
+  std::vector<double> squares;  // the same
+};
+
+ValueSums value_sums(const Dataset& data, std::span<const Index> rows);
+Normalisation normalisation_of(const ValueSums& sums);
+
 /// Makes the mean of `rows` 0 and their standard deviation 1.
 Normalisation fit_normalisation(const Dataset& data, std::span<const Index> rows);
 

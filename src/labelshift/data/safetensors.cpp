@@ -124,7 +124,10 @@ void write_safetensors(const std::string& path, std::span<const NamedTensor> ten
   std::uint64_t offset = 0;
   for (const NamedTensor& tensor : tensors) {
     const std::uint64_t end = offset + tensor.values.size_bytes();
-    header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
+    // Not header[name], which compares with every name before.
+    header.get_ref<nlohmann::ordered_json::object_t&>().emplace_back(
+        tensor.name,
+        nlohmann::ordered_json{{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}});
     offset = end;
   }
   std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);

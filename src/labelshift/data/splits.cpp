@@ -220,6 +220,18 @@ HoldOut hold_out(std::span<const int> labels, std::span<const Index> rows, Index
   return divided(std::move(by_class), std::move(room), size, seed);
 }
 
+HoldOut hold_out_repeated(std::span<const int> labels, std::span<const Index> rows, Index classes, PartSize size,
+                          std::uint64_t seed) {
+  const std::vector<Index> counts = class_counts(labels, rows, classes);
+  std::vector<Index> several, alone;
+  for (const Index row : rows) (counts[labels[row]] > 1 ? several : alone).push_back(row);
+  if (several.empty()) return {.kept = std::move(alone)};
+  HoldOut split = hold_out(labels, several, classes, size, seed);
+  split.kept.insert(split.kept.end(), alone.begin(), alone.end());
+  std::sort(split.kept.begin(), split.kept.end());
+  return split;
+}
+
 std::vector<std::vector<Index>> split_by_nodes(std::span<const int> labels, std::span<const Index> rows,
                                                const NodeDistributions& distributions, std::uint64_t seed) {
   check(distributions);

@@ -50,6 +50,11 @@ struct HoldOut {
 HoldOut hold_out(std::span<const int> labels, std::span<const Index> rows, Index classes, PartSize size,
                  std::uint64_t seed);
 
+/// hold_out() that leaves the only example of a class where it is: worth more in training than to judge by. Nothing is
+/// held out where no class has two.
+HoldOut hold_out_repeated(std::span<const int> labels, std::span<const Index> rows, Index classes, PartSize size,
+                          std::uint64_t seed);
+
 /// The label distributions P of K nodes as integers: P_kc = shares(k, c) / sum of row k, and all rows have the same
 /// sum. With floating point the floor in split_by_nodes() is off by one where it matters: 474 instead of 475.
 struct NodeDistributions {

@@ -22,6 +22,7 @@ class Adam {
     std::int64_t steps = 0;
     std::vector<float> mean;     // (p) of the gradient
     std::vector<float> squares;  // (p) mean square of the gradient
+    bool operator==(const State&) const = default;
   };
 
   Adam(std::size_t parameters, const AdamSettings& settings);
@@ -35,5 +36,15 @@ class Adam {
   AdamSettings settings_;
   State state_;
 };
+
+/// One step of Adam from a state to the next one: all that Adam::step() does.
+void adam_step(const AdamSettings& settings, Adam::State& state, std::span<float> parameters,
+               std::span<const float> gradient);
+
+/// The same with the second moment of Yogi (Zaheer et al. 2018, as a server's step Reddi et al. 2021): v - (1 - beta2)
+/// sign(v - g^2) g^2. It is corrected for its start at zero as Adam's is; in the papers it starts at a small number
+/// instead and is not corrected.
+void yogi_step(const AdamSettings& settings, Adam::State& state, std::span<float> parameters,
+               std::span<const float> gradient);
 
 }  // namespace labelshift

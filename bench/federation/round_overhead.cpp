@@ -1,0 +1,91 @@
+// round_overhead [ROUNDS]   prints what share of the processor time of a LeNet federation is not spent in training
+// steps: five nodes, batches of 64, one worker, against the same number of gradients with nothing around them, in turn.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+
+#include "labelshift/core/rng.hpp"
+#include "labelshift/engine/in_process/in_process_engine.hpp"
+#include "labelshift/federation/federation.hpp"
+#include "labelshift/federation/node_program.hpp"
+#include "labelshift/learning/training_threads.hpp"
+
+namespace {
+
+using namespace labelshift;
+
+constexpr Index kNodes = 5;
+constexpr Index kExamples = 6168;  // of a node of the paper's
+
+double processor_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
+FederatedData random_images() {
+  Rng rng(1);
+  auto set = std::make_unique<Dataset>();
+  set->shape = {1, 28, 28};
+  std::vector<std::uint8_t> values(kNodes * kExamples * set->shape.size());
+  for (auto& value : values) value = static_cast<std::uint8_t>(rng.below(256));
+  set->values = std::move(values);
+  for (Index i = 0; i < kNodes * kExamples; ++i) set->labels.push_back(static_cast<int>(rng.below(10)));
+  for (int c = 0; c < 10; ++c) set->class_names.push_back(std::to_string(c));
+  FederatedData data{.shape = set->shape, .class_names = set->class_names};
+  for (Index node = 0; node < kNodes; ++node) {
+    NodeData has{.train = set.get(), .test = set.get()};
+    for (Index i = 0; i < kExamples; ++i) has.train_rows.push_back(node * kExamples + i);
+    data.nodes.push_back(std::move(has));
+  }
+  data.sets.push_back(std::move(set));
+  return data;
+}
+
+double federation_seconds(const FederatedData& data, int rounds) {
+  FederationSettings settings;
+  settings.rounds = rounds;
+  settings.evaluate_every = rounds;
+  NodeStore store({.folder = "round-overhead-nodes"});  // never made: all fits into memory
+  const auto engine = make_in_process_engine(kNodes, make_node_programs({settings, data, store}),
+                                             {.workers = 1, .prepare_thread = flush_denormals_on_this_thread});
+  double start = 0.0, end = 0.0;
+  run_federation(
+      settings, {data.shape, data.class_names}, *engine,
+      {.progress = [](std::string_view, double) { return true; },
+       .checkpoint = [&](const FederationState& state) { (state.round == 0 ? start : end) = processor_seconds(); }});
+  return end - start;
+}
+
+double training_seconds(const FederatedData& data, int steps) {
+  NetSpec spec{.name = "lenet", .shape = data.shape, .classes = 10, .normalisation = {{127.5F}, {1.0F / 73.9F}}};
+  const auto net = make_net(spec, 1);
+  std::vector<Index> rows(64);
+  Rng order(2);
+  const double start = processor_seconds();
+  for (int step = 0; step < steps; ++step) {
+    for (Index& row : rows) row = order.below(kNodes * kExamples);
+    net->loss_and_gradient({*data.sets[0], rows, {}}, {}, 0);
+  }
+  return processor_seconds() - start;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 400;
+  use_one_torch_thread();
+  keep_freed_memory();
+  flush_denormals_on_this_thread();
+  const FederatedData data = random_images();
+  std::vector<double> shares;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    const double whole = federation_seconds(data, rounds);
+    const double steps = training_seconds(data, rounds * static_cast<int>(kNodes));
+    shares.push_back(1.0 - steps / whole);
+    fmt::print("{} rounds: {:.3f} s, gradients alone {:.3f} s, outside {:.1f} %\n", rounds, whole, steps,
+               100.0 * shares.back());
+  }
+  std::nth_element(shares.begin(), shares.begin() + 2, shares.end());
+  fmt::print("median {:.1f} %\n", 100.0 * shares[2]);
+}

@@ -1,0 +1,285 @@
+#include "labelshift/federation/federated_data.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "labelshift/core/error.hpp"
+#include "labelshift/core/rng.hpp"
+#include "labelshift/core/settings.hpp"
+#include "labelshift/data/dataset_reader.hpp"
+#include "labelshift/data/known_datasets.hpp"
+#include "labelshift/data/shifts.hpp"
+#include "labelshift/data/text_lines.hpp"
+
+namespace labelshift {
+namespace {
+
+// Training and test parts are cut with different seeds, and no other random choice of a run uses these streams.
+constexpr std::uint64_t kTrainSalt = 0x7472;
+constexpr std::uint64_t kTestSalt = 0x7465;
+constexpr std::uint64_t kDealSalt = 0x6465616c;
+
+constexpr Index kMostNodes = 1'000'000;
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw Error(ErrorKind::kUsage, "data: " + why);
+}
+
+using NodeRows = std::vector<std::vector<Index>>;  // (K)
+
+void shuffle(std::vector<Index>& rows, Rng& rng) {
+  for (auto left = std::ssize(rows); left > 1; --left) std::swap(rows[left - 1], rows[rng.below(left)]);
+}
+
+/// How many of `n` examples node k of K gets if all get the same to one.
+Index even_share(Index n, Index k, Index nodes) {
+  return n * (k + 1) / nodes - n * k / nodes;
+}
+
+NodeRows deal_evenly(std::vector<Index> rows, Index nodes, std::uint64_t seed) {
+  Rng rng(seed ^ kDealSalt);
+  shuffle(rows, rng);
+  NodeRows result(static_cast<std::size_t>(nodes));
+  auto next = rows.begin();
+  for (Index k = 0; k < nodes; ++k) {
+    const auto end = next + even_share(std::ssize(rows), k, nodes);
+    result[k].assign(next, end);
+    std::sort(result[k].begin(), result[k].end());
+    next = end;
+  }
+  return result;
+}
+
+/// Every node draws a prior, and then its even share example by example; a class that has none left is out of its
+/// prior from there on.
+NodeRows deal_by_dirichlet(const Dataset& data, const std::vector<Index>& rows, Index nodes, double alpha,
+                           std::uint64_t seed) {
+  NodeRows by_class = rows_by_class(data.labels, rows, data.classes());
+  for (std::size_t c = 0; c < by_class.size(); ++c) {
+    Rng rng(seed ^ kDealSalt, c);
+    shuffle(by_class[c], rng);
+  }
+  NodeRows result(static_cast<std::size_t>(nodes));
+  for (Index k = 0; k < nodes; ++k) {
+    Rng rng(seed ^ kDealSalt, by_class.size() + static_cast<std::uint64_t>(k));
+    const Eigen::VectorXd prior = dirichlet_prior(data.classes(), alpha, rng);
+    for (Index left = even_share(std::ssize(rows), k, nodes); left > 0; --left) {
+      double mass = 0.0, examples = 0.0;
+      for (std::size_t c = 0; c < by_class.size(); ++c) {
+        examples += static_cast<double>(by_class[c].size());
+        if (!by_class[c].empty()) mass += prior[static_cast<Index>(c)];
+      }
+      double at = rng.uniform() * (mass > 0.0 ? mass : examples);
+      std::size_t chosen = by_class.size();
+      for (std::size_t c = 0; c < by_class.size(); ++c) {
+        if (by_class[c].empty()) continue;
+        chosen = c;  // the last one takes what rounding leaves
+        at -= mass > 0.0 ? prior[static_cast<Index>(c)] : static_cast<double>(by_class[c].size());
+        if (at < 0.0) break;
+      }
+      result[k].push_back(by_class[chosen].back());
+      by_class[chosen].pop_back();
+    }
+    std::sort(result[k].begin(), result[k].end());
+  }
+  return result;
+}
+
+NodeDistributions distributions_of(const std::vector<std::vector<std::int64_t>>& shares, Index classes,
+                                   const char* which) {
+  NodeDistributions result;
+  result.shares.resize(std::ssize(shares), classes);
+  for (std::size_t k = 0; k < shares.size(); ++k) {
+    if (std::ssize(shares[k]) != classes)
+      refuse(fmt::format("the {} shares of node {} are {} numbers, expected {}, one for each class", which, k + 1,
+                         shares[k].size(), classes));
+    for (Index c = 0; c < classes; ++c) result.shares(static_cast<Index>(k), c) = shares[k][c];
+  }
+  return result;
+}
+
+/// One part of a data set, dealt out.
+NodeRows partition(const DataSettings& settings, const Dataset& data, bool train, std::uint64_t seed) {
+  const std::uint64_t salted = seed ^ (train ? kTrainSalt : kTestSalt);
+  std::vector<Index> rows = all_rows(data.size());
+  if (settings.fraction != 1.0)
+    rows = stratified_part(data.labels, rows, data.classes(), Fraction{settings.fraction}, salted);
+  if (settings.partition == "iid") return deal_evenly(std::move(rows), settings.nodes, salted);
+  if (settings.partition == "dirichlet") return deal_by_dirichlet(data, rows, settings.nodes, settings.alpha, salted);
+  NodeDistributions distributions;
+  if (settings.partition == "shares") {
+    distributions = distributions_of(train ? settings.train_shares : settings.test_shares, data.classes(),
+                                     train ? "training" : "test");
+  } else {
+    const NodeTable& table = find_node_table(settings.partition);
+    distributions = train ? table.train_distributions() : table.test_distributions();
+    if (distributions.classes() != data.classes())
+      refuse(fmt::format("the partition {} is one of {} classes, but {} has {}; use iid, dirichlet or shares",
+                         table.name, distributions.classes(), settings.set, data.classes()));
+  }
+  return split_by_nodes(data.labels, rows, distributions, salted);
+}
+
+void check_partition(const DataSettings& settings) {
+  if (!settings.folders.empty()) refuse("found both a data set and folders of nodes; give one");
+  std::vector<std::string> known{"iid", "dirichlet", "shares"};
+  for (const NodeTable& table : node_tables()) known.emplace_back(table.name);
+  if (settings.partition.empty()) refuse("no partition says which node gets what of " + settings.set);
+  if (std::find(known.begin(), known.end(), settings.partition) == known.end())
+    throw unknown_name("partition", settings.partition, known);
+  if (settings.partition == "iid" || settings.partition == "dirichlet") {
+    if (settings.nodes < 1 || settings.nodes > kMostNodes)
+      refuse(fmt::format("found {} nodes, expected 1 to {} for the partition {}", settings.nodes, kMostNodes,
+                         settings.partition));
+  }
+  if (settings.partition == "shares") {
+    if (settings.train_shares.empty() || settings.train_shares.size() != settings.test_shares.size())
+      refuse(
+          fmt::format("found training shares of {} nodes and test shares of {}, expected the same number, at least 1",
+                      settings.train_shares.size(), settings.test_shares.size()));
+  }
+  if (!(settings.fraction > 0.0 && settings.fraction <= 1.0))
+    refuse(fmt::format("the fraction is {}, expected more than 0 and at most 1", settings.fraction));
+}
+
+FederatedData split_set(const DataSettings& settings, std::uint64_t seed) {
+  check_partition(settings);
+  LoadedDataset loaded = load_dataset(settings.set);
+  FederatedData result;
+  if (!loaded.note.empty()) result.notes.push_back(loaded.note);
+  for (Dataset* part : {&loaded.parts.train, &loaded.parts.test})
+    result.sets.push_back(std::make_unique<Dataset>(std::move(*part)));
+  const Dataset& train = *result.sets[0];
+  const Dataset& test = *result.sets[1];
+  if (test.size() == 0)
+    throw Error(ErrorKind::kInput, fmt::format("{} has no test part; give a data set that has one, or the folders of "
+                                               "each node",
+                                               settings.set));
+  if (train.labels.empty() || test.labels.empty())
+    throw Error(ErrorKind::kInput, fmt::format("{} has no labels; give the folders of each node for test data without "
+                                               "labels",
+                                               settings.set));
+  result.shape = train.shape;
+  result.class_names = train.class_names;
+  NodeRows train_rows = partition(settings, train, /*train=*/true, seed);
+  NodeRows test_rows = partition(settings, test, /*train=*/false, seed);
+  for (std::size_t k = 0; k < train_rows.size(); ++k)
+    result.nodes.push_back({&train, std::move(train_rows[k]), &test, std::move(test_rows[k])});
+  return result;
+}
+
+/// The names of all nodes' classes: in order of size if all are numbers, else byte by byte, as the readers do.
+std::vector<std::string> all_classes(const std::vector<std::unique_ptr<Dataset>>& train) {
+  std::set<std::string> names;
+  for (const auto& data : train) names.insert(data->class_names.begin(), data->class_names.end());
+  std::vector<std::string> sorted(names.begin(), names.end());
+  const auto number = [](const std::string& name) {
+    double value = 0.0;
+    return parse_number(name, value) ? std::optional(value) : std::nullopt;
+  };
+  if (std::all_of(sorted.begin(), sorted.end(), number))
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [&](const std::string& a, const std::string& b) { return *number(a) < *number(b); });
+  return sorted;
+}
+
+/// Gives labels the numbers of the common classes. A class that is not among them is named after `where`.
+void rename_classes(Dataset& data, const std::vector<std::string>& classes, const std::string& where) {
+  std::vector<int> renamed;
+  for (const std::string& name : data.class_names) {
+    const auto found = std::find(classes.begin(), classes.end(), name);
+    if (found == classes.end())
+      throw Error(ErrorKind::kInput, fmt::format("{}: {}; no node has training examples of it", where,
+                                                 unknown_name("class", name, classes).what()));
+    renamed.push_back(static_cast<int>(found - classes.begin()));
+  }
+  for (int& label : data.labels) label = renamed[static_cast<std::size_t>(label)];
+  data.class_names = classes;
+}
+
+/// Reads the one part of data that a node's folder or table is.
+std::unique_ptr<Dataset> read_part(const std::string& path) {
+  TrainAndTest parts = read_dataset(path);
+  if (!std::visit([](const auto& values) { return values.empty(); }, parts.test.values))
+    throw Error(ErrorKind::kInput, fmt::format("{}: found a training and a test part, expected one; name the folder of "
+                                               "each",
+                                               path));
+  return std::make_unique<Dataset>(std::move(parts.train));
+}
+
+void check_alike(const Dataset& data, const std::string& path, const Dataset& first, const std::string& first_path) {
+  const auto text = [](const ExampleShape& shape) {
+    return fmt::format("{} x {} x {}", shape.channels, shape.height, shape.width);
+  };
+  if (data.shape != first.shape)
+    throw Error(ErrorKind::kInput, fmt::format("{}: found examples of {} values, expected {} as in {}", path,
+                                               text(data.shape), text(first.shape), first_path));
+  if (data.values.index() != first.values.index())
+    throw Error(ErrorKind::kInput,
+                fmt::format("{}: found {}, expected {} as in {}", path, data.values.index() == 0 ? "images" : "a table",
+                            data.values.index() == 0 ? "a table" : "images", first_path));
+  if (!data.column_names.empty() && !first.column_names.empty() && data.column_names != first.column_names)
+    throw Error(
+        ErrorKind::kInput,
+        fmt::format("{}: found other columns than in {}, expected the same in the same order", path, first_path));
+}
+
+FederatedData read_folders(const DataSettings& settings) {
+  if (!settings.partition.empty()) refuse("folders of nodes need no partition; leave it out");
+  if (settings.fraction != 1.0) refuse("a fraction goes with a data set, not with folders of nodes");
+  std::vector<std::unique_ptr<Dataset>> train, test;
+  for (std::size_t k = 0; k < settings.folders.size(); ++k) {
+    const NodeFolders& folders = settings.folders[k];
+    train.push_back(read_part(folders.train));
+    if (train.back()->labels.empty())
+      throw Error(ErrorKind::kInput, fmt::format("{}: found no labels, expected one folder of images a class or a "
+                                                 "column called label: node {} trains on them",
+                                                 folders.train, k + 1));
+    test.push_back(read_part(folders.test));
+    const std::string& first = settings.folders.front().train;
+    check_alike(*train.back(), folders.train, *train.front(), first);
+    check_alike(*test.back(), folders.test, *train.front(), first);
+  }
+  FederatedData result{.shape = train.front()->shape, .class_names = all_classes(train)};
+  if (result.classes() < 2)
+    throw Error(ErrorKind::kInput, fmt::format("all nodes together have the class {} only, expected at least 2 classes",
+                                               result.class_names.front()));
+  for (std::size_t k = 0; k < train.size(); ++k) {
+    rename_classes(*train[k], result.class_names, settings.folders[k].train);
+    rename_classes(*test[k], result.class_names, settings.folders[k].test);
+    result.nodes.push_back({train[k].get(), all_rows(train[k]->size()), test[k].get(), all_rows(test[k]->size())});
+    result.sets.push_back(std::move(train[k]));
+    result.sets.push_back(std::move(test[k]));
+  }
+  return result;
+}
+
+}  // namespace
+
+bool FederatedData::labelled_tests() const {
+  return std::all_of(nodes.begin(), nodes.end(),
+                     [](const NodeData& node) { return !node.test->labels.empty() || node.test_rows.empty(); });
+}
+
+FederatedData make_federated_data(const DataSettings& settings, std::uint64_t seed) {
+  if (settings.set.empty() && settings.folders.empty()) refuse("found neither a data set nor folders of nodes");
+  FederatedData result = settings.set.empty() ? read_folders(settings) : split_set(settings, seed);
+  for (std::size_t k = 0; k < result.nodes.size(); ++k)
+    if (result.nodes[k].train_rows.empty())
+      throw Error(ErrorKind::kInput, fmt::format("node {} of {} has no training examples; make fewer nodes, or larger "
+                                                 "shares",
+                                                 k + 1, result.nodes.size()));
+  if (settings.only_node < 0 || settings.only_node > std::ssize(result.nodes))
+    refuse(fmt::format("the only node is to be {}, expected 1 to {}, or 0 for all", settings.only_node,
+                       result.nodes.size()));
+  if (settings.only_node > 0) {
+    NodeData node = std::move(result.nodes[static_cast<std::size_t>(settings.only_node - 1)]);
+    result.nodes.clear();
+    result.nodes.push_back(std::move(node));
+  }
+  return result;
+}
+
+}  // namespace labelshift

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "labelshift/data/dataset.hpp"
+#include "labelshift/data/splits.hpp"
+
+namespace labelshift {
+
+/// What one node holds: rows of data sets, which nodes may share.
+struct NodeData {
+  const Dataset* train = nullptr;
+  std::vector<Index> train_rows;
+  const Dataset* test = nullptr;  // labels may be missing
+  std::vector<Index> test_rows;
+};
+
+/// The data of a simulated federation.
+struct FederatedData {
+  std::vector<std::unique_ptr<Dataset>> sets;  // what `nodes` point into
+  std::vector<NodeData> nodes;                 // (K)
+  ExampleShape shape;
+  std::vector<std::string> class_names;  // (m)
+  std::vector<std::string> notes;        // what has to be said next to every figure made from it
+
+  Index classes() const { return static_cast<Index>(class_names.size()); }
+  bool labelled_tests() const;  // whether every test example of every node has a label
+};
+
+/// A folder or file of labelled examples and one of unlabelled ones, for a node of the user's own.
+struct NodeFolders {
+  std::string train;
+  std::string test;
+};
+
+/// How the data of a federation come about.
+struct DataSettings {
+  std::string set;        // a known data set or a path; empty: `folders`
+  std::string partition;  // a row of node_tables(), "iid", "dirichlet" or "shares"; not with `folders`
+  Index nodes = 0;        // K of "iid" and "dirichlet"
+  double alpha = 1.0;     // of "dirichlet"
+  std::vector<std::vector<std::int64_t>> train_shares;  // (K, m) of "shares"
+  std::vector<std::vector<std::int64_t>> test_shares;   // (K, m)
+  std::vector<NodeFolders> folders;                     // (K)
+  double fraction = 1.0;  // of both parts of `set`, stratified, taken first; for quick runs
+  Index only_node = 0;    // 1, ..., K: the others are left out, as if it trained by itself; 0: all
+};
+
+/// Reads and splits: a pure function of (data, settings, seed). Nodes share no example.
+///
+/// Own data are what read_dataset() reads: folders of images, or tables whose labels are in a column called "label".
+/// Classes of the nodes are matched by name, and a node need not have all of them. Test data without labels are a
+/// folder with the images themselves, or a table without that column.
+///
+/// "iid" deals all examples out evenly. With "dirichlet" every node draws a training and a test prior from Dirichlet(
+/// alpha) and then its even share of the examples by them, as far as classes last.
+///
+/// Throws Error{kUsage} or Error{kInput}: what is wrong with the settings; a node without training examples; own data
+/// of different shapes or classes, test classes that no node trains on, and what the readers throw.
+FederatedData make_federated_data(const DataSettings& settings, std::uint64_t seed);
+
+}  // namespace labelshift

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <Eigen/Core>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "labelshift/engine/engine.hpp"
+#include "labelshift/federation/federation_settings.hpp"
+#include "labelshift/learning/net.hpp"
+
+namespace labelshift {
+
+inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+/// How the global model does at one node after some round.
+struct NodeEvaluation {
+  int round = 0;
+  Index node = 0;
+  Index examples = 0;          // of its test set that it was judged on
+  double accuracy = kUnknown;  // on the test set; unknown where that has no labels
+  double loss = kUnknown;      // mean cross-entropy there
+  // Held-out source examples, weighted by the estimated ratio of the node's own target to its source: what can be said
+  // where test labels are missing. It is no test accuracy: it is only as right as the ratio is.
+  double reweighted_accuracy = kUnknown;
+  double reweighted_low = kUnknown;  // 95 % interval, given the ratio
+  double reweighted_high = kUnknown;
+  double reweighted_examples = kUnknown;  // effective number
+};
+
+/// What phase 1 and 2 of Alg. 2 came to at one node.
+struct NodeRatio {
+  Index node = 0;
+  double largest = 0.0;             // r_max, the largest importance weight of a training example
+  double examples = 0.0;            // n_k
+  double effective_examples = 0.0;  // (sum w)^2 / sum w^2 over its training examples
+  double prior_error = kUnknown;    // |q_k - truth|_1, where test labels tell and q_k was estimated
+  double seconds = 0.0;             // of training the predictor and estimating
+};
+
+/// What a part of the protocol cost.
+struct PhaseCost {
+  std::string name;  // "join", "predictor", "ratio", "training", "evaluation"
+  Index rounds = 0;  // of messages
+  Traffic traffic;
+  double seconds = 0.0;
+};
+
+/// Where a federation is: all there is to go on from, but what its nodes remember.
+struct FederationState {
+  int round = 0;                   // rounds of training done
+  bool ready = false;              // phases 1 and 2 are behind
+  Normalisation normalisation;     // agreed on by all nodes
+  std::vector<float> parameters;   // of the global model
+  std::vector<float> buffers;      // of the same
+  std::vector<float> control;      // SCAFFOLD's c
+  ServerStep::State server;        // of the server's optimiser
+  Eigen::VectorXd target_sum;      // (m) sum_j q_j as it was estimated, or the truth; empty without ratios
+  double target_error = kUnknown;  // |sum_j q_j - truth|_1 / K, where test labels tell
+  std::vector<NodeRatio> ratios;   // (K) empty without ratios
+  std::vector<PhaseCost> phases;
+  std::vector<NodeEvaluation> history;
+  std::vector<std::string> warnings;  // what the user should know about nodes and classes
+};
+
+struct FederationObserver {
+  /// What is being done and how much of it, from 0 to 1; false stops the work, by Stopped.
+  std::function<bool(std::string_view stage, double done)> progress;
+  /// After phase 2 and after every round of training. Nodes do nothing meanwhile.
+  std::function<void(const FederationState& state)> checkpoint;
+};
+
+/// What the coordinator knows of the data.
+struct FederationTask {
+  ExampleShape shape;
+  std::vector<std::string> class_names;  // (m)
+};
+
+/// Alg. 2: ratios first if the settings ask for any, then rounds of training; from `start` on, which is empty or what
+/// an observer was told with the nodes' memory of that moment. A federation that goes on ends in the same bits as one
+/// that was never stopped; the seconds and bytes in the state add up over both.
+///
+/// Throws Error{kInput} for a class that no node holds, for a loss that is not finite, and what nodes throw.
+FederationState run_federation(const FederationSettings& settings, const FederationTask& task, Engine& engine,
+                               const FederationObserver& observer = {}, FederationState start = {});
+
+/// The global model of a state. With fedbn its batch norms are the initial ones: those of the nodes stay there.
+std::unique_ptr<Net> global_model(const FederationSettings& settings, const FederationTask& task,
+                                  const FederationState& state);
+
+/// The mean over nodes of their accuracies in the last round that has any; nodes without test examples do not count.
+double average_accuracy(const std::vector<NodeEvaluation>& history);
+
+}  // namespace labelshift

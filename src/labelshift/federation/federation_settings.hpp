@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "labelshift/federation/server_step.hpp"
+#include "labelshift/learning/net.hpp"
+
+namespace labelshift {
+
+/// A net by name, before it knows the data.
+struct NetChoice {
+  std::string name;                             // a row of nets(), or the path of a TorchScript file
+  std::map<std::string, std::string> settings;  // such as "width"
+};
+
+/// What a node does in a round.
+struct LocalSettings {
+  int steps = 1;               // tau, stochastic gradients; with 1 the gradient itself is sent
+  int epochs = 0;              // passes over the node's examples, instead of `steps`
+  Index batch = 64;            // examples of a stochastic gradient
+  double learning_rate = 0.1;  // of the node's own SGD, where it takes more than one step
+  double weight_decay = 0.0;   // of the same
+  double proximal = 0.0;       // mu of FedProx
+
+  bool sends_gradient() const { return steps == 1 && epochs == 0; }
+};
+
+enum class PredictorScope { kLocal, kFederated };
+enum class RatioExchange { kLocal, kPairwise };
+
+/// How nodes weigh: each the same, or by its number of examples. With importance weights the first is Eq. (1),
+/// (sum_j q_j) / p_k^tr; the second divides by the pooled prior sum_k (n_k / n) p_k^tr instead.
+enum class Weighting { kNodes, kPooled };
+
+/// Phase 1 and 2 of Alg. 2.
+struct RatioSettings {
+  std::string method = "none";  // a row of methods(), "auto": zeta, epochs and calibration chosen, "true" or "none"
+  PredictorScope predictor = PredictorScope::kLocal;
+  RatioExchange exchange = RatioExchange::kLocal;
+  NetChoice net{"mlp", {}};
+  double fraction = 1.0;    // of a node's training examples that its predictor sees; stratified
+  double held_out = 0.2;    // of these, for calibration and confusion matrices where the method has any
+  int epochs = 15;          // of a local predictor
+  double stop_below = 0.0;  // cross-entropy at which its training ends
+  int rounds = 1000;        // of a federated predictor
+  double learning_rate = 1e-3;
+  double weight_decay = 1e-6;
+  std::optional<double> max_ratio;  // importance weights are cut there
+  int goal_node = 0;                // 1, ..., K: weights aim at this node's risk (Table 1); 0: at all nodes'
+  bool goal_shift = true;           // false: that node's target prior is taken to be its source prior (No-LS)
+
+  bool weighted() const { return method != "none"; }
+  bool estimated() const { return weighted() && method != "true"; }
+};
+
+/// All that decides a federation's bits, but its data.
+struct FederationSettings {
+  std::string algorithm = "fedavg";
+  NetChoice model{"lenet", {}};
+  int rounds = 5000;
+  Index sampled = 0;  // nodes that train in a round; 0: all
+  Weighting weighting = Weighting::kNodes;
+  LocalSettings local;
+  ServerSettings server;
+  RatioSettings ratio;
+  double target_holdout = 0.0;  // of a node's test examples that ratios are estimated on, the rest to evaluate; 0: all
+                                // for both, as in the paper
+  double source_holdout = 0.0;  // of a node's training examples kept for reweighted accuracy; for unlabelled test data
+  int evaluate_every = 500;     // rounds; the last round always
+  std::uint64_t seed = 0;
+  Device device = Device::kCpu;
+};
+
+/// Throws Error{kUsage} naming the setting if a value is impossible or two do not go together; `nodes` is K.
+void check_settings(const FederationSettings& settings, Index nodes);
+
+}  // namespace labelshift

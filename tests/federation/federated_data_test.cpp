@@ -1,0 +1,201 @@
+#include "labelshift/federation/federated_data.hpp"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "tests/data/image_bytes.hpp"
+#include "tests/data/scratch.hpp"
+
+namespace labelshift {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string kSmall = LABELSHIFT_EXAMPLES "/small-fashion-mnist";
+
+class FederatedDataTest : public Scratch {
+ protected:
+  /// A table with one column of numbers and, if there are any, labels.
+  std::string table(const std::string& name, const std::vector<std::string>& labels, int rows = 0) const {
+    std::string text = labels.empty() ? "x\n" : "x,label\n";
+    for (const std::string& label : labels) text += std::to_string(rows++) + "," + label + "\n";
+    if (labels.empty())
+      for (int i = 0; i < rows; ++i) text += std::to_string(i) + "\n";
+    return file(name, text);
+  }
+};
+
+std::vector<Index> counts_of(const NodeData& node) {
+  return class_counts(node.train->labels, node.train_rows, node.train->classes());
+}
+
+/// Every example of both parts that some node has, once for each.
+struct Holdings {
+  std::size_t train = 0, test = 0;
+  bool disjoint = true;
+};
+
+Holdings holdings_of(const FederatedData& data) {
+  Holdings result;
+  std::set<std::pair<const Dataset*, Index>> seen;
+  for (const NodeData& node : data.nodes) {
+    result.train += node.train_rows.size();
+    result.test += node.test_rows.size();
+    for (const Index row : node.train_rows) result.disjoint &= seen.emplace(node.train, row).second;
+    for (const Index row : node.test_rows) result.disjoint &= seen.emplace(node.test, row).second;
+  }
+  return result;
+}
+
+TEST(FederatedData, SplitsByANodeTable) {
+  const FederatedData data = make_federated_data({.set = kSmall, .partition = "paper-5"}, 0);
+  ASSERT_EQ(data.nodes.size(), 5u);
+  EXPECT_EQ(data.classes(), 10);
+  EXPECT_TRUE(data.labelled_tests());
+  for (std::size_t k = 0; k < 5; ++k) {
+    const std::vector<Index> train = counts_of(data.nodes[k]);
+    EXPECT_EQ(std::max_element(train.begin(), train.end()) - train.begin(), static_cast<long>(5 + k));
+  }
+  EXPECT_TRUE(holdings_of(data).disjoint);
+}
+
+TEST(FederatedData, DealsAllExamplesOutEvenly) {
+  const FederatedData data = make_federated_data({.set = kSmall, .partition = "iid", .nodes = 7}, 3);
+  const Holdings all = holdings_of(data);
+  EXPECT_TRUE(all.disjoint);
+  EXPECT_EQ(all.train, static_cast<std::size_t>(data.sets[0]->size()));
+  EXPECT_EQ(all.test, static_cast<std::size_t>(data.sets[1]->size()));
+  for (const NodeData& node : data.nodes)
+    EXPECT_NEAR(static_cast<double>(node.train_rows.size()), static_cast<double>(all.train) / 7.0, 1.0);
+}
+
+TEST(FederatedData, DealsAllExamplesOutByDirichletPriors) {
+  const DataSettings settings{.set = kSmall, .partition = "dirichlet", .nodes = 10, .alpha = 0.05};
+  const FederatedData data = make_federated_data(settings, 1);
+  const Holdings all = holdings_of(data);
+  EXPECT_TRUE(all.disjoint);
+  EXPECT_EQ(all.train, static_cast<std::size_t>(data.sets[0]->size()));
+  // With alpha = 0.05 a prior of ten classes has most of its mass in one or two; the first node finds all classes full.
+  const std::vector<Index> first = counts_of(data.nodes[0]);
+  EXPECT_GT(*std::max_element(first.begin(), first.end()), static_cast<Index>(data.nodes[0].train_rows.size() / 4));
+  const FederatedData other = make_federated_data(settings, 2);
+  EXPECT_NE(data.nodes[0].train_rows, other.nodes[0].train_rows);
+  EXPECT_EQ(data.nodes[0].train_rows, make_federated_data(settings, 1).nodes[0].train_rows);
+}
+
+TEST(FederatedData, HoldsTheExamplesOnceHoweverManyNodesThereAre) {
+  const DataSettings settings{.set = kSmall, .partition = "iid", .nodes = 300};
+  const FederatedData data = make_federated_data(settings, 0);
+  EXPECT_EQ(data.nodes.size(), 300u);
+  EXPECT_EQ(data.sets.size(), 2u);
+}
+
+TEST_F(FederatedDataTest, SplitsByShares) {
+  DataSettings settings{.set = kSmall, .partition = "shares"};
+  settings.train_shares = {{9, 1, 0, 0, 0, 0, 0, 0, 0, 0}, {1, 9, 0, 0, 0, 0, 0, 0, 0, 0}};
+  settings.test_shares = settings.train_shares;
+  const FederatedData data = make_federated_data(settings, 0);
+  const std::vector<Index> first = counts_of(data.nodes[0]), second = counts_of(data.nodes[1]);
+  EXPECT_EQ(first[0], second[1]);
+  EXPECT_EQ(first[1], second[0]);
+  EXPECT_EQ(first[0] / first[1], 9);  // floors of 0.9 n and 0.1 n
+  EXPECT_EQ(first[2], 0);
+  settings.only_node = 2;
+  const FederatedData alone = make_federated_data(settings, 0);
+  ASSERT_EQ(alone.nodes.size(), 1u);
+  EXPECT_EQ(alone.nodes[0].train_rows, data.nodes[1].train_rows);
+  EXPECT_EQ(alone.nodes[0].test_rows, data.nodes[1].test_rows);
+}
+
+TEST_F(FederatedDataTest, TakesAFractionOfBothParts) {
+  const DataSettings settings{.set = kSmall, .partition = "iid", .nodes = 2, .fraction = 0.1};
+  const FederatedData data = make_federated_data(settings, 0);
+  const Holdings all = holdings_of(data);
+  EXPECT_EQ(all.train, static_cast<std::size_t>(std::llround(0.1 * static_cast<double>(data.sets[0]->size()))));
+  EXPECT_EQ(all.test, static_cast<std::size_t>(std::llround(0.1 * static_cast<double>(data.sets[1]->size()))));
+}
+
+TEST_F(FederatedDataTest, MatchesTheClassesOfOwnTablesByName) {
+  DataSettings settings;
+  settings.folders = {{table("a.csv", {"dog", "cat", "dog"}), table("a-test.csv", {}, 2)},
+                      {table("b.csv", {"eel", "dog"}), table("b-test.csv", {}, 3)}};
+  const FederatedData data = make_federated_data(settings, 0);
+  EXPECT_THAT(data.class_names, ElementsAre("cat", "dog", "eel"));
+  EXPECT_THAT(data.nodes[0].train->labels, ElementsAre(1, 0, 1));
+  EXPECT_THAT(data.nodes[1].train->labels, ElementsAre(2, 1));
+  EXPECT_EQ(data.nodes[1].train->class_names, data.class_names);
+  EXPECT_THAT(data.nodes[1].test_rows, ElementsAre(0, 1, 2));
+  EXPECT_FALSE(data.labelled_tests());
+}
+
+TEST_F(FederatedDataTest, OrdersNumberedClassesBySize) {
+  DataSettings settings;
+  settings.folders = {{table("a.csv", {"10", "9"}), table("a-test.csv", {"9"})},
+                      {table("b.csv", {"2", "10"}), table("b-test.csv", {"10", "2"})}};
+  const FederatedData data = make_federated_data(settings, 0);
+  EXPECT_THAT(data.class_names, ElementsAre("2", "9", "10"));
+  EXPECT_THAT(data.nodes[0].test->labels, ElementsAre(1));
+  EXPECT_THAT(data.nodes[1].test->labels, ElementsAre(2, 0));
+  EXPECT_TRUE(data.labelled_tests());
+}
+
+TEST_F(FederatedDataTest, ReadsFoldersOfImagesWithUnlabelledTests) {
+  for (const char* name : {"a/cat/1.png", "a/dog/1.png", "b/dog/1.png", "a-test/x.png", "b-test/y.png"}) {
+    std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
+    file(name, grey_png(2, 2, 7));
+  }
+  DataSettings settings;
+  settings.folders = {{path("a"), path("a-test")}, {path("b"), path("b-test")}};
+  const FederatedData data = make_federated_data(settings, 0);
+  EXPECT_THAT(data.class_names, ElementsAre("cat", "dog"));
+  EXPECT_THAT(data.nodes[1].train->labels, ElementsAre(1));
+  EXPECT_FALSE(data.labelled_tests());
+  EXPECT_EQ(data.shape, (ExampleShape{1, 2, 2}));
+}
+
+TEST_F(FederatedDataTest, RefusesOwnDataThatDoNotFitTogether) {
+  const std::string a = table("a.csv", {"cat", "dog"}), unlabelled = table("u.csv", {}, 2);
+  const auto refused = [&](std::vector<NodeFolders> folders, const std::string& message) {
+    DataSettings settings;
+    settings.folders = std::move(folders);
+    expect_error(ErrorKind::kInput, message, [&] { make_federated_data(settings, 0); });
+  };
+  refused({{unlabelled, unlabelled}},
+          "DIR/u.csv: found no labels, expected one folder of images a class or a column called label: node 1 trains "
+          "on them");
+  refused({{a, table("t.csv", {"cow"})}},
+          "DIR/t.csv: unknown class \"cow\" (known: cat, dog); no node has training examples of it");
+  refused({{a, unlabelled}, {file("wide.csv", "x,y,label\n1,2,cat\n"), unlabelled}},
+          "DIR/wide.csv: found examples of 1 x 1 x 2 values, expected 1 x 1 x 1 as in DIR/a.csv");
+  refused({{a, file("other.csv", "y\n1\n")}},
+          "DIR/other.csv: found other columns than in DIR/a.csv, expected the same in the same order");
+  refused({{table("one.csv", {"cat"}), unlabelled}},
+          "all nodes together have the class cat only, expected at least 2 classes");
+}
+
+TEST(FederatedData, RefusesSettingsThatMakeNoFederation) {
+  const auto refused = [](const DataSettings& settings, ErrorKind kind, const std::string& message) {
+    expect_error(kind, message, [&] { make_federated_data(settings, 0); });
+  };
+  refused({}, ErrorKind::kUsage, "data: found neither a data set nor folders of nodes");
+  refused({.set = kSmall}, ErrorKind::kUsage, "data: no partition says which node gets what of " + kSmall);
+  refused({.set = kSmall, .partition = "idd", .nodes = 2}, ErrorKind::kUsage,
+          "unknown partition \"idd\"; did you mean \"iid\"? (known: iid, dirichlet, shares, paper-5, paper-100, "
+          "paper-200)");
+  refused({.set = kSmall, .partition = "iid"}, ErrorKind::kUsage,
+          "data: found 0 nodes, expected 1 to 1000000 for the partition iid");
+  refused({.set = kSmall, .partition = "iid", .nodes = 2, .fraction = 0.0}, ErrorKind::kUsage,
+          "data: the fraction is 0, expected more than 0 and at most 1");
+  refused({.set = kSmall, .partition = "iid", .nodes = 2, .only_node = 3}, ErrorKind::kUsage,
+          "data: the only node is to be 3, expected 1 to 2, or 0 for all");
+  DataSettings shares{.set = kSmall, .partition = "shares", .train_shares = {{1, 2}}, .test_shares = {{1, 2}}};
+  refused(shares, ErrorKind::kUsage,
+          "data: the training shares of node 1 are 2 numbers, expected 10, one for each class");
+  refused({.set = kSmall, .partition = "iid", .nodes = 10'000}, ErrorKind::kInput,
+          "node 1 of 10000 has no training examples; make fewer nodes, or larger shares");
+}
+
+}  // namespace
+}  // namespace labelshift
