@@ -21,6 +21,16 @@ TEST_F(ReproduceCommand, ListsTheFiguresOfADataSetWithTheirCost) {
   EXPECT_THAT(result.out, testing::Not(HasSubstr("\nfigure-1 ")));
 }
 
+TEST_F(ReproduceCommand, ListsTheTablesWithTheirRuns) {
+  const CommandResult result = labelshift("reproduce");
+  EXPECT_EQ(result.status, 0) << result.err;
+  // Eleven rows, three seeds and three candidates each.
+  EXPECT_THAT(result.out, testing::ContainsRegex("\ntable-2 .* 72 runs *\n"));
+  for (const char* name :
+       {"table-1", "table-3", "table-4", "table-6", "table-7", "figure-6", "figure-7", "mnist-lenet"})
+    EXPECT_THAT(result.out, HasSubstr(std::string("\n") + name + " "));
+}
+
 TEST_F(ReproduceCommand, GoesOnAfterAnInterruptAndMakesAFigure) {
   const std::string small = "reproduce figure-5 --trials 2 --alphas 2 --sizes 3 --predictors 1 --epochs 1 --output r";
   const CommandResult stopped =
@@ -40,13 +50,19 @@ TEST_F(ReproduceCommand, GoesOnAfterAnInterruptAndMakesAFigure) {
 TEST_F(ReproduceCommand, SaysWhatItCannotMake) {
   const CommandResult unknown = labelshift("reproduce figure-9");
   EXPECT_EQ(unknown.status, kUsage);
-  EXPECT_THAT(unknown.err, StartsWith("error: unknown figure \"figure-9\"; did you mean \"figure-"));
+  EXPECT_THAT(unknown.err, StartsWith("error: unknown table or figure \"figure-9\"; did you mean \"figure-"));
   expect_failure("reproduce figure-5 --data mnist", kUsage,
                  "figure-5 has no panel on the data asked for; see `labelshift reproduce`");
+  expect_failure("reproduce table-2 --trials 5", kUsage,
+                 "--trials is no option of table-2; for other settings copy its file and use labelshift run");
+  expect_failure("reproduce figure-5 --rounds 5", kUsage, "--rounds is for federations, and figure-5 has none");
   const CommandResult absent = shell("LABELSHIFT_DATA=/nowhere XDG_DATA_HOME=/nowhere labelshift reproduce figure-4");
   EXPECT_EQ(absent.status, kInput);
   EXPECT_THAT(absent.err, HasSubstr("labelshift data get mnist"));
   EXPECT_FALSE(std::filesystem::exists(path("results/figure-4")));
+  const CommandResult no_data = shell("LABELSHIFT_DATA=/nowhere XDG_DATA_HOME=/nowhere labelshift reproduce table-3");
+  EXPECT_EQ(no_data.status, kInput);
+  EXPECT_THAT(no_data.err, HasSubstr("labelshift data get cifar-10"));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ if(with_learning)
   file(GLOB_RECURSE module ${WORK}/prefix/liblabelshift_torch.so)
   get_filename_component(folder ${module} DIRECTORY)
   execute_process(COMMAND ${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${folder} ${WORK}/build/trainer COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND ${WORK}/build/federation COMMAND_ERROR_IS_FATAL ANY)
   execute_process(COMMAND ${WORK}/prefix/bin/labelshift train --data ${SOURCE}/examples/small-fashion-mnist --model mlp
     --epochs 1 --output ${WORK}/predictor.safetensors COMMAND_ERROR_IS_FATAL ANY)
 endif()

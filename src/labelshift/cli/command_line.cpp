@@ -81,6 +81,7 @@ int run(int argc, char** argv) {
 #ifdef LABELSHIFT_WITH_TORCH
   add_train(app);
   add_predict(app);
+  add_run(app);
   add_reproduce(app);
 #endif
   add_completion(app);

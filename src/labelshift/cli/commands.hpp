@@ -12,6 +12,7 @@ void add_data(CLI::App& app);
 void add_estimators(CLI::App& app);
 void add_train(CLI::App& app);
 void add_predict(CLI::App& app);
+void add_run(CLI::App& app);
 void add_reproduce(CLI::App& app);
 void add_completion(CLI::App& app);
 

@@ -6,10 +6,15 @@
 #include <thread>
 
 #include "labelshift/cli/commands.hpp"
+#include "labelshift/cli/comparison_output.hpp"
 #include "labelshift/cli/input.hpp"
 #include "labelshift/cli/result_output.hpp"
 #include "labelshift/cli/terminal.hpp"
+#include "labelshift/core/error.hpp"
+#include "labelshift/core/settings.hpp"
+#include "labelshift/experiments/comparison.hpp"
 #include "labelshift/experiments/ratio_study.hpp"
+#include "labelshift/experiments/shipped_experiments.hpp"
 #include "labelshift/learning/training_threads.hpp"
 
 namespace labelshift::cli {
@@ -18,8 +23,50 @@ namespace {
 struct ReproduceOptions {
   std::string name;
   std::string device = "cpu";
+  bool device_given = false;
+  bool seed_given = false;
+  int rounds = 0;                        // of a federation; 0: what its file says
+  std::vector<std::string> figure_only;  // options that are there and mean nothing to a federation
   StudySettings study;
 };
+
+/// A table or figure of the paper that federations make. Several may show the same runs.
+struct FederationTable {
+  const char* name;
+  const char* summary;
+  std::vector<const char*> experiments;  // files in experiments/
+  ComparisonView view = ComparisonView::kAverage;
+};
+
+const std::vector<FederationTable>& federation_tables() {
+  static const std::vector<FederationTable> rows = {
+      {"table-1", "four kinds of label shift: node 1 by its formula, alone, with FedAvg", {"table-1"}},
+      {"table-2", "Fashion-MNIST, LeNet, 5 nodes: IW-ERM against every baseline", {"table-2"}},
+      {"table-3", "CIFAR-10, narrow ResNet-18, 5 nodes", {"table-3"}},
+      {"table-4", "the same with 5 of 100 and of 200 nodes a round", {"table-4-100", "table-4-200"}},
+      {"table-6", "every node of table-2", {"table-2"}, ComparisonView::kNodes},
+      {"table-7", "every node of table-3", {"table-3"}, ComparisonView::kNodes},
+      {"figure-6", "best, average and worst node of table-2", {"table-2"}, ComparisonView::kSpread},
+      {"figure-7", "best, average and worst node of table-3", {"table-3"}, ComparisonView::kSpread},
+      {"mnist-lenet", "MNIST, LeNet, 5 nodes", {"mnist-lenet"}},
+      {"table-3-full", "table-3 with the paper's ResNet-18, for a GPU", {"table-3-full"}},
+      {"table-4-full", "table-4 with the same", {"table-4-100-full", "table-4-200-full"}},
+  };
+  return rows;
+}
+
+const FederationTable* find_federation_table(const std::string& name) {
+  std::vector<std::string> known;
+  for (const RatioFigure& figure : ratio_figures()) {
+    if (figure.name == name) return nullptr;
+    known.push_back(figure.name);
+  }
+  for (const FederationTable& table : federation_tables()) {
+    if (table.name == name) return &table;
+    known.emplace_back(table.name);
+  }
+  throw unknown_name("table or figure", name, known);
+}
 
 std::string duration_text(double seconds) {
   if (seconds == 0.0) return "done";
@@ -41,11 +88,24 @@ void list(const StudySettings& settings) {
                     duration_text(cost.trial_seconds / cores)});
   }
   progress.reset();
+  if (settings.scale.data.empty())
+    for (const FederationTable& table : federation_tables()) {
+      std::size_t runs = 0;
+      for (const char* name : table.experiments) {
+        const Experiment experiment = shipped_experiment(name);
+        for (const ComparedRun& run : experiment.runs) {
+          std::size_t trials = run.tune.empty() ? 0 : 1;
+          for (const TunedSetting& setting : run.tune) trials *= setting.values.size();
+          runs += experiment.seeds.size() + trials;
+        }
+      }
+      rows.push_back({table.name, table.summary, fmt::format("{} runs", runs), ""});
+    }
   std::size_t widest = 0;
   for (const auto& row : rows) widest = std::max(widest, row[1].size());
   std::string text;
   for (const auto& row : rows)
-    text += fmt::format("{:<10} {:<{}} {:>9} {:>9}\n", row[0], row[1], widest, row[2], row[3]);
+    text += fmt::format("{:<12} {:<{}} {:>9} {:>9}\n", row[0], row[1], widest, row[2], row[3]);
   print(text + fmt::format("\nTimes are estimates for {:.0f} cores of this machine when nothing else runs; predictors "
                            "are shared, so the second figure on the same data trains none.\n",
                            cores));
@@ -89,12 +149,51 @@ std::string panel_table(const PanelSummary& panel, const std::vector<PredictorQu
   return text + aligned(rows);
 }
 
+/// Runs the experiments of a table that are not there yet, and shows them.
+void reproduce_federation(const FederationTable& table, const ReproduceOptions& options,
+                          const DeferInterrupt& interrupt) {
+  if (!options.figure_only.empty())
+    throw Error(ErrorKind::kUsage, fmt::format("{} is no option of {}; for other settings copy its file and use "
+                                               "labelshift run",
+                                               options.figure_only.front(), table.name));
+  const ComparisonSettings settings{.output = options.study.output,
+                                    .workers = options.study.workers,
+                                    .prepare_thread = flush_denormals_on_this_thread};
+  std::optional<Progress> progress(std::in_place);
+  try {
+    for (const char* name : table.experiments) {
+      Experiment experiment = shipped_experiment(name);
+      if (options.seed_given) experiment.seeds = {options.study.scale.seed};
+      if (options.rounds > 0) experiment.note = fmt::format("{} rounds for every row, by --rounds.", options.rounds);
+      for (ComparedRun& run : experiment.runs) {
+        if (options.rounds > 0) run.settings.federation.rounds = options.rounds;
+        if (options.device_given) run.settings.federation.device = options.study.device;
+      }
+      const ComparisonResult result = run_comparison(experiment, settings, [&](std::string_view stage, double done) {
+        progress->show(stage, done);
+        return !interrupt.requested();
+      });
+      progress.reset();
+      show_warnings(result);
+      print(comparison_text(experiment, result, table.view));
+      progress.emplace();
+    }
+  } catch (const Stopped&) {
+    progress.reset();
+    warn("stopped; the same command goes on from here");
+  }
+}
+
 void reproduce(ReproduceOptions options) {
   const DeferInterrupt interrupt;  // before LibTorch starts threads, which take its mask over
   use_one_torch_thread();
   keep_freed_memory();
   options.study.device = options.device == "cuda" ? Device::kCuda : Device::kCpu;
   if (options.name.empty()) return list(options.study);
+  if (const FederationTable* table = find_federation_table(options.name))
+    return reproduce_federation(*table, options, interrupt);
+  if (options.rounds > 0)
+    throw Error(ErrorKind::kUsage, fmt::format("--rounds is for federations, and {} has none", options.name));
   options.study.prepare_thread = flush_denormals_on_this_thread;
   const RatioFigure& figure = find_ratio_figure(options.name);
   std::optional<Progress> progress(std::in_place);
@@ -121,9 +220,10 @@ void reproduce(ReproduceOptions options) {
 void add_reproduce(CLI::App& app) {
   const auto options = std::make_shared<ReproduceOptions>();
   FigureScale& scale = options->study.scale;
-  CLI::App& command = *app.add_subcommand("reproduce", "Make a figure of the paper; without a name, list them");
-  command.add_option("name", options->name, "The figure, such as figure-4");
-  command.add_option("--output", options->study.output, "Folder for results; trained predictors in it are used again")
+  CLI::App& command =
+      *app.add_subcommand("reproduce", "Make a table or figure of the paper; without a name, list them");
+  command.add_option("name", options->name, "The table or figure, such as table-2");
+  command.add_option("--output", options->study.output, "Folder for results; what is in it is used again")
       ->capture_default_str();
   command.add_option("--trials", scale.trials, "Test sets drawn at each point, for each predictor")
       ->transform(whole_number({.from = 1, .to = 1'000'000}))
@@ -146,12 +246,20 @@ void add_reproduce(CLI::App& app) {
   command
       .add_option("--workers", options->study.workers, "Threads; one a core by default. Results do not depend on it")
       ->transform(whole_number({.from = 1, .to = 1'000'000}));
+  command.add_option("--rounds", options->rounds, "Rounds of training of every federation, to try a table out")
+      ->transform(whole_number({.from = 1, .to = 1'000'000'000}));
   add_seed_option(command, scale.seed);
   add_choice(command, "--device", options->device, "device", {"cpu", "cuda"}, "Where to train");
   command.footer(
       "Example:\n  labelshift reproduce figure-5 --trials 5 --alphas 3 --sizes 3 --predictors 1 --epochs 1 "
       "--output results-quick");
-  command.callback([options] { reproduce(*options); });
+  command.callback([options, &command] {
+    options->seed_given = command.count("--seed") > 0;
+    options->device_given = command.count("--device") > 0;
+    for (const char* name : {"--trials", "--alphas", "--sizes", "--predictors", "--epochs", "--width", "--data"})
+      if (command.count(name) > 0) options->figure_only.emplace_back(name);
+    reproduce(*options);
+  });
 }
 
 }  // namespace labelshift::cli

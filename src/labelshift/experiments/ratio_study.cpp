@@ -382,6 +382,8 @@ double seconds_per_row(const std::string& estimator, Index classes) {
 }  // namespace
 
 StudyResult run_ratio_study(const RatioFigure& whole, const StudySettings& settings, const StudyObserver& observer) {
+  if (settings.output.empty())
+    throw Error(ErrorKind::kUsage, "the name of the output folder is empty; give --output one");
   const FigureScale& scale = settings.scale;
   const RatioFigure figure = scaled(whole, scale);
   const std::string folder = settings.output + "/" + figure.name;

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "labelshift/experiments/comparison.hpp"
+
+namespace labelshift::cli {
+
+/// Which of its tables a comparison is shown by.
+enum class ComparisonView { kAverage, kNodes, kSpread };
+
+/// The values of --show, in the same order.
+inline const std::vector<std::string> kComparisonViews = {"average", "nodes", "spread"};
+
+/// A comparison as text: the table, what the weights are, what was sent, notes, and where the files are.
+std::string comparison_text(const Experiment& experiment, const ComparisonResult& result, ComparisonView view);
+
+/// Writes the first warnings of the runs to standard error, and where the others are.
+void show_warnings(const ComparisonResult& result);
+
+}  // namespace labelshift::cli

@@ -1,0 +1,130 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "labelshift/cli/commands.hpp"
+#include "labelshift/cli/comparison_output.hpp"
+#include "labelshift/cli/input.hpp"
+#include "labelshift/cli/terminal.hpp"
+#include "labelshift/core/error.hpp"
+#include "labelshift/core/stopped.hpp"
+#include "labelshift/core/version.hpp"
+#include "labelshift/experiments/comparison.hpp"
+#include "labelshift/learning/training_threads.hpp"
+
+namespace labelshift::cli {
+namespace {
+
+/// An option that stands for a key of the file.
+struct Shorthand {
+  const char* option;
+  const char* key;
+  const char* type;  // what follows it
+  const char* description;
+};
+constexpr Shorthand kShorthands[] = {
+    {"--rounds", "training.rounds", "N", "Rounds of training"},
+    {"--predictor", "ratio.predictor", "{local,federated}", "Whose predictor ratios are estimated with"},
+    {"--ratio-exchange", "ratio.exchange", "{local,pairwise}", "Whose test data a predictor looks at"},
+    {"--weighting", "training.weighting", "{nodes,pooled}", "Whether nodes count the same, or examples"},
+    {"--max-ratio", "ratio.max-ratio", "NUMBER", "Cut importance weights there"},
+    {"--target-holdout", "run.target-holdout", "FRACTION",
+     "Estimate ratios on this part of test data, judge by the rest"},
+    {"--device", "run.device", "{cpu,cuda}", "Where to train"},
+};
+
+struct RunCommandOptions {
+  std::string file;
+  std::string engine = "in-process";
+  std::string show = kComparisonViews[0];
+  std::optional<std::uint64_t> seed;
+  std::vector<std::optional<std::string>> shorthands{std::size(kShorthands)};
+  std::vector<std::string> settings;  // SECTION.KEY=VALUE
+  ComparisonSettings comparison{.resume = false};
+};
+
+void override_settings(const RunCommandOptions& options, Experiment& experiment) {
+  if (options.seed) experiment.seeds = {*options.seed};
+  if (const auto& rounds = options.shorthands[0])  // what the file says of its rounds no longer holds
+    experiment.note = fmt::format("{} rounds for every row, by --rounds.", *rounds);
+  for (ComparedRun& run : experiment.runs) {
+    const bool called_by_algorithm = run.name == run.settings.federation.algorithm;
+    for (std::size_t i = 0; i < std::size(kShorthands); ++i)
+      if (const auto& value = options.shorthands[i])
+        change_setting(run.settings, kShorthands[i].key, *value, kShorthands[i].option);
+    for (const auto& text : options.settings) {
+      const std::size_t equals = text.find('=');
+      if (equals == std::string::npos)
+        throw Error(ErrorKind::kUsage,
+                    fmt::format("--set {}: expected SECTION.KEY=VALUE, such as training.rounds=100", text));
+      change_setting(run.settings, text.substr(0, equals), text.substr(equals + 1), "--set " + text);
+    }
+    if (called_by_algorithm) run.name = run.settings.federation.algorithm;
+  }
+}
+
+void run_experiment(const RunCommandOptions& options) {
+  const DeferInterrupt interrupt;  // before LibTorch starts threads, which take its mask over
+  Experiment experiment = read_experiment(options.file);
+  override_settings(options, experiment);
+  if (!experiment.version.empty() && experiment.version != version())
+    warn(fmt::format("{} was written by version {} and this is {}, so the bits may differ", options.file,
+                     experiment.version, version()));
+  use_one_torch_thread();
+  keep_freed_memory();
+  ComparisonSettings settings = options.comparison;
+  settings.prepare_thread = flush_denormals_on_this_thread;
+  std::optional<Progress> progress(std::in_place);
+  try {
+    const ComparisonResult result = run_comparison(experiment, settings, [&](std::string_view stage, double done) {
+      progress->show(stage, done);
+      return !interrupt.requested();
+    });
+    progress.reset();
+    show_warnings(result);
+    const auto shown = std::find(kComparisonViews.begin(), kComparisonViews.end(), options.show);
+    print(comparison_text(experiment, result, static_cast<ComparisonView>(shown - kComparisonViews.begin())));
+  } catch (const Stopped&) {
+    progress.reset();
+    warn("stopped; the same command with --resume goes on from here");
+  }
+}
+
+}  // namespace
+
+void add_run(CLI::App& app) {
+  const auto options = std::make_shared<RunCommandOptions>();
+  CLI::App& command = *app.add_subcommand("run", "Run the federations of an experiment file and compare them");
+  command.add_option("file", options->file, "The experiment, in TOML")->type_name("FILE")->required();
+  add_choice(command, "--engine", options->engine, "engine", {"in-process"}, "What the nodes run on");
+  command
+      .add_option("--workers", options->comparison.workers,
+                  "Threads; one a core by default. Results do not depend on it")
+      ->transform(whole_number({.from = 1, .to = 1'000'000}));
+  command.add_option("--seed", options->seed, "Run this seed alone, instead of the file's")
+      ->transform(whole_number({.from = 0, .to = std::numeric_limits<std::int64_t>::max()}))
+      ->type_name("N");
+  command.add_option("--output", options->comparison.output, "Folder for results; whole runs in it are not repeated")
+      ->type_name("FOLDER")
+      ->capture_default_str();
+  add_choice(command, "--show", options->show, "view", kComparisonViews,
+             "Which table: averages with weights and costs, every node, or the best and worst node");
+  command.add_flag("--resume", options->comparison.resume, "Go on with runs that were stopped");
+  for (std::size_t i = 0; i < std::size(kShorthands); ++i)
+    command
+        .add_option(kShorthands[i].option, options->shorthands[i],
+                    fmt::format("{}: {}", kShorthands[i].description, kShorthands[i].key))
+        ->type_name(kShorthands[i].type)
+        ->group("Instead of what the file says, for all of its runs");
+  command.add_option("--set", options->settings, "Any key of the file; may be repeated")
+      ->type_name("SECTION.KEY=VALUE")
+      ->allow_extra_args(false)
+      ->group("Instead of what the file says, for all of its runs");
+  command.footer("Example:\n  labelshift run examples/federation.toml --rounds 20 --output results-quick");
+  command.callback([options] { run_experiment(*options); });
+}
+
+}  // namespace labelshift::cli

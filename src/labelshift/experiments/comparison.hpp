@@ -1,0 +1,65 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "labelshift/experiments/experiment_file.hpp"
+#include "labelshift/experiments/federation_run.hpp"
+
+namespace labelshift {
+
+struct MeanDeviation {
+  double mean = kUnknown;
+  double deviation = kUnknown;  // sample standard deviation; unknown of one value
+};
+
+/// Of the values that are known.
+MeanDeviation mean_deviation(const std::vector<double>& values);
+
+/// One candidate of a row's settings.
+struct TuningTrial {
+  std::string settings;        // "training.learning-rate = 0.001"
+  double accuracy = kUnknown;  // unknown: the loss did not stay finite
+};
+
+/// What came of a row of a comparison. An accuracy is on test data; where these have no labels, it is unknown, and
+/// there is the accuracy on held-out source data that is weighted by estimated ratios.
+struct RowResult {
+  std::string name;
+  PaperFigure paper;
+  std::vector<RunResult> runs;  // one a seed
+  std::vector<TuningTrial> trials;
+  std::size_t chosen = 0;  // of the trials
+
+  MeanDeviation accuracy;             // over seeds: of the average over nodes, or of the node that is reported
+  MeanDeviation reweighted_accuracy;  // the same on source data
+  std::vector<MeanDeviation> nodes;   // (K) the accuracies of each node
+  MeanDeviation worst, best;          // nodes
+  MeanDeviation spread;               // standard deviation between nodes
+};
+
+struct ComparisonResult {
+  std::vector<RowResult> rows;
+  std::vector<std::string> notes;     // to be said next to every figure
+  std::vector<std::string> warnings;  // of the runs, each with its row
+  std::string folder;
+  std::string table;          // CSV with a line for each row, seed and node
+  std::string summary;        // JSON
+  std::string figure;         // SVG, accuracy against iterations; empty where no accuracy is known
+  std::string spread_figure;  // SVG, best, average and worst node
+};
+
+struct ComparisonSettings {
+  std::string output = "results";
+  bool resume = true;                    // whether to go on with runs that were stopped
+  unsigned workers = 0;                  // threads; 0: one a core. Results do not depend on it
+  std::function<void()> prepare_thread;  // called on each thread before it computes anything
+};
+
+/// Runs what is not there yet of an experiment in OUTPUT/NAME, a folder for each row and seed, side by side with one
+/// thread each where there are several; first the candidates of rows that are tuned. Throws what run_in_folder()
+/// throws, and Error{kUsage} for settings of any row that do not go together, before anything is run.
+ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSettings& settings,
+                                const RunObserver& observer = {});
+
+}  // namespace labelshift

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "labelshift/federation/federated_data.hpp"
+#include "labelshift/federation/federation_settings.hpp"
+
+namespace labelshift {
+
+/// All that one federation is made from. Its seed is federation.seed.
+struct RunSettings {
+  DataSettings data;
+  FederationSettings federation;
+  int checkpoint_every = 500;  // rounds; the only one that decides no bits
+};
+
+/// Candidates for one setting, as they would stand in a file.
+struct TunedSetting {
+  std::string key;  // "training.learning-rate"
+  std::vector<std::string> values;
+};
+
+/// What the paper reports.
+struct PaperFigure {
+  std::optional<double> accuracy;
+  std::optional<double> deviation;
+  std::vector<double> nodes;  // (K) or empty
+};
+
+/// A row of a comparison.
+struct ComparedRun {
+  std::string name;
+  RunSettings settings;
+  PaperFigure paper;
+  std::vector<TunedSetting> tune;  // every combination is tried on kTuningSeed, and the best is kept
+
+  /// The name in letters that any folder may have.
+  std::string folder_name() const;
+};
+
+/// No result is reported for this seed: settings are tuned on it.
+inline constexpr std::uint64_t kTuningSeed = 1000;
+
+/// A comparison of one or more federations over one or more seeds.
+struct Experiment {
+  std::string name;     // of its folder
+  std::string title;    // in words
+  std::string note;     // to be said with its results
+  std::string version;  // of the program that wrote the file; empty: a person did
+  std::vector<std::uint64_t> seeds{0};
+  int report_node = 0;  // 1, ..., K: the accuracy of this node is what is compared; 0: the average over all
+  std::vector<ComparedRun> runs;
+};
+
+/// Reads a file in TOML: name, title, note, seed or seeds, the tables [data], [model], [training], [ratio] and [run]
+/// with the keys of experiment_keys(), and a [[compare]] with a name for each row of a comparison, with whatever
+/// differs there. Paths in it are relative to the file.
+///
+/// Throws Error{kUsage} with file and line for text that is not TOML, a key there is not, with a suggestion, and a
+/// value that cannot be.
+Experiment read_experiment(const std::string& path);
+
+/// The same of a text; `name` is what messages call it, and `folder` is where paths start.
+Experiment parse_experiment(const std::string& text, const std::string& name, const std::string& folder);
+
+/// Sets one key from text, such as "training.rounds" to "100", "ratio.method" to "vrls". Throws like
+/// read_experiment(), with `place` instead of file and line.
+void change_setting(RunSettings& settings, const std::string& key, const std::string& value, const std::string& place);
+
+/// One run with this seed as a file that says every setting, so that it does not depend on defaults; with absolute
+/// paths.
+std::string write_experiment(const Experiment& experiment, const ComparedRun& run, std::uint64_t seed);
+
+/// A key of an experiment file.
+struct ExperimentKey {
+  std::string section;
+  std::string key;
+  std::string expected;  // in words
+  std::string summary;
+  std::string fallback;  // as it would stand in a file; empty: none
+};
+
+/// All keys of the tables, in the order in which they are written. The documentation lists them.
+std::vector<ExperimentKey> experiment_keys();
+
+}  // namespace labelshift

@@ -1,0 +1,248 @@
+#include "labelshift/experiments/federation_checkpoint.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "labelshift/core/error.hpp"
+#include "labelshift/data/input_file.hpp"
+#include "labelshift/data/safetensors.hpp"
+
+namespace labelshift {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kEntry = "labelshift-federation";
+constexpr const char* kPrefix = "checkpoint-";
+constexpr const char* kUnfinished = "checkpoint.tmp-";  // being written, or being taken away
+
+[[noreturn]] void fail(const std::string& path, int error) {
+  throw Error(ErrorKind::kSystem,
+              fmt::format("cannot save the checkpoint {}: {}; the one before it is intact", path, errno_text(error)));
+}
+
+/// JSON has no number for what is unknown or infinite.
+Json known(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+double number(const Json& json) {
+  return json.is_null() ? kUnknown : json.get<double>();
+}
+
+Json history_json(const std::vector<NodeEvaluation>& history) {
+  Json list = Json::array();
+  for (const NodeEvaluation& one : history)
+    list.push_back({one.round, one.node, one.examples, known(one.accuracy), known(one.loss),
+                    known(one.reweighted_accuracy), known(one.reweighted_low), known(one.reweighted_high),
+                    known(one.reweighted_examples)});
+  return list;
+}
+
+std::vector<NodeEvaluation> history_of(const Json& list) {
+  std::vector<NodeEvaluation> history;
+  for (const Json& one : list)
+    history.push_back({.round = one.at(0).get<int>(),
+                       .node = one.at(1).get<Index>(),
+                       .examples = one.at(2).get<Index>(),
+                       .accuracy = number(one.at(3)),
+                       .loss = number(one.at(4)),
+                       .reweighted_accuracy = number(one.at(5)),
+                       .reweighted_low = number(one.at(6)),
+                       .reweighted_high = number(one.at(7)),
+                       .reweighted_examples = number(one.at(8))});
+  return history;
+}
+
+Json state_json(const FederationState& state) {
+  Json json{{"round", state.round},
+            {"ready", state.ready},
+            {"server_steps", state.server.steps},
+            {"target_sum", std::vector<double>(state.target_sum.begin(), state.target_sum.end())},
+            {"target_error", known(state.target_error)},
+            {"ratios", Json::array()},
+            {"phases", Json::array()},
+            {"warnings", state.warnings}};
+  for (const NodeRatio& one : state.ratios)
+    json["ratios"].push_back({{"node", one.node + 1},
+                              {"largest_weight", known(one.largest)},
+                              {"examples", one.examples},
+                              {"effective_examples", known(one.effective_examples)},
+                              {"prior_error", known(one.prior_error)},
+                              {"seconds", one.seconds}});
+  for (const PhaseCost& phase : state.phases)
+    json["phases"].push_back({{"name", phase.name},
+                              {"rounds", phase.rounds},
+                              {"bytes_up", phase.traffic.up},
+                              {"bytes_down", phase.traffic.down},
+                              {"seconds", phase.seconds}});
+  return json;
+}
+
+FederationState state_of(const Json& json) {
+  FederationState state;
+  state.round = json.at("round").get<int>();
+  state.ready = json.at("ready").get<bool>();
+  state.server.steps = json.at("server_steps").get<std::int64_t>();
+  const auto sum = json.at("target_sum").get<std::vector<double>>();
+  state.target_sum = Eigen::Map<const Eigen::VectorXd>(sum.data(), std::ssize(sum));
+  state.target_error = number(json.at("target_error"));
+  for (const Json& one : json.at("ratios"))
+    state.ratios.push_back({.node = one.at("node").get<Index>() - 1,
+                            .largest = number(one.at("largest_weight")),
+                            .examples = one.at("examples").get<double>(),
+                            .effective_examples = number(one.at("effective_examples")),
+                            .prior_error = number(one.at("prior_error")),
+                            .seconds = number(one.at("seconds"))});
+  for (const Json& phase : json.at("phases"))
+    state.phases.push_back({.name = phase.at("name").get<std::string>(),
+                            .rounds = phase.at("rounds").get<Index>(),
+                            .traffic = {.down = phase.at("bytes_down").get<std::uint64_t>(),
+                                        .up = phase.at("bytes_up").get<std::uint64_t>()},
+                            .seconds = phase.at("seconds").get<double>()});
+  state.warnings = json.at("warnings").get<std::vector<std::string>>();
+  return state;
+}
+
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+/// Every vector of weights of a state by its name in the file.
+template <typename State, typename Use>
+void for_each_vector(State& state, Use&& use) {
+  use("normalisation/mean", state.normalisation.mean);
+  use("normalisation/scale", state.normalisation.scale);
+  use("parameters", state.parameters);
+  use("buffers", state.buffers);
+  use("control", state.control);
+  use("server/mean", state.server.mean);
+  use("server/squares", state.server.squares);
+}
+
+/// Makes sure that the names in a directory are on the disk.
+void sync_directory(const std::string& path) {
+  const int directory = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) fail(path, errno);
+  const int status = ::fsync(directory);
+  const int error = errno;
+  ::close(directory);
+  if (status != 0 && error != EINVAL) fail(path, error);  // some file systems cannot
+}
+
+std::optional<int> round_of(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  int round = 0;
+  const char* end = name.data() + name.size();
+  const auto parsed = std::from_chars(name.data() + std::string_view(kPrefix).size(), end, round);
+  return parsed.ec == std::errc{} && parsed.ptr == end ? std::optional(round) : std::nullopt;
+}
+
+std::vector<fs::path> entries(const std::string& folder) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  fs::directory_iterator entry(folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) paths.push_back(entry->path());
+  return paths;
+}
+
+/// A folder must not be seen half-removed under its own name.
+void remove_checkpoint(const fs::path& path) {
+  std::error_code error;
+  const fs::path aside = path.parent_path() / fmt::format("{}old-{}", kUnfinished, *round_of(path));
+  fs::remove_all(aside, error);
+  fs::rename(path, aside, error);
+  fs::remove_all(aside, error);  // what stays costs room and nothing else
+}
+
+}  // namespace
+
+std::string describe_state(const FederationState& state) {
+  return text_of(state_json(state));
+}
+
+FederationState described_state(const std::string& json) {
+  try {
+    return state_of(Json::parse(json));
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ErrorKind::kInput, "the description of a federation is damaged");
+  }
+}
+
+void save_federation(const std::string& folder, const FederationState& state, const NodeStore& store) {
+  const std::string temporary = fmt::format("{}/{}{}", folder, kUnfinished, state.round);
+  const std::string path = fmt::format("{}/{}{}", folder, kPrefix, state.round);
+  std::error_code error;
+  fs::remove_all(temporary, error);
+  fs::create_directories(temporary + "/nodes", error);
+  if (error) fail(path, error.value());
+  store.save(temporary + "/nodes");
+  std::vector<NamedTensor> tensors;
+  for_each_vector(state, [&](const char* name, const std::vector<float>& values) {
+    if (!values.empty()) tensors.push_back({name, {std::ssize(values)}, values});
+  });
+  Json json = state_json(state);
+  json["history"] = history_json(state.history);
+  write_safetensors(temporary + "/server.safetensors", tensors, {{kEntry, text_of(json)}});
+  sync_directory(temporary + "/nodes");
+  sync_directory(temporary);
+  if (fs::exists(path, error)) remove_checkpoint(path);
+  fs::rename(temporary, path, error);
+  if (error) fail(path, error.value());
+  sync_directory(folder);
+  for (const fs::path& entry : entries(folder))
+    if (const auto round = round_of(entry); round && *round != state.round) remove_checkpoint(entry);
+}
+
+std::string newest_checkpoint(const std::string& folder) {
+  fs::path newest;
+  for (const fs::path& entry : entries(folder))
+    if (const auto round = round_of(entry); round && (newest.empty() || *round > *round_of(newest))) newest = entry;
+  return newest.string();
+}
+
+FederationState load_federation(const std::string& checkpoint, NodeStore& store) {
+  std::optional<SafetensorsFile> opened;
+  try {
+    opened.emplace(checkpoint + "/server.safetensors");
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}; remove the folder of the run and start again", error.what()));
+  }
+  const SafetensorsFile& file = *opened;
+  FederationState state;
+  try {
+    const Json json = Json::parse(file.metadata(kEntry));
+    state = state_of(json);
+    state.history = history_of(json.at("history"));
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ErrorKind::kInput, fmt::format("{}: its description is damaged; remove the folder of the run and start "
+                                               "again",
+                                               checkpoint));
+  }
+  for_each_vector(state, [&](std::string_view name, std::vector<float>& values) {
+    for (const NamedTensor& tensor : file.tensors())
+      if (tensor.name == name) values.assign(tensor.values.begin(), tensor.values.end());
+  });
+  store.load(checkpoint + "/nodes");
+  return state;
+}
+
+void remove_checkpoints(const std::string& folder) {
+  for (const fs::path& entry : entries(folder))
+    if (round_of(entry)) remove_checkpoint(entry);
+}
+
+void remove_leftovers(const std::string& folder) {
+  std::error_code ignored;
+  for (const fs::path& entry : entries(folder))
+    if (entry.filename().string().starts_with(kUnfinished)) fs::remove_all(entry, ignored);
+}
+
+}  // namespace labelshift

@@ -1,0 +1,362 @@
+#include "labelshift/experiments/federation_run.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "labelshift/core/error.hpp"
+#include "labelshift/core/stopped.hpp"
+#include "labelshift/core/version.hpp"
+#include "labelshift/data/input_file.hpp"
+#include "labelshift/data/output_file.hpp"
+#include "labelshift/data/text_lines.hpp"
+#include "labelshift/engine/in_process/in_process_engine.hpp"
+#include "labelshift/experiments/federation_checkpoint.hpp"
+#include "labelshift/federation/node_program.hpp"
+#include "labelshift/learning/predictor.hpp"
+
+namespace labelshift {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPatience = std::chrono::seconds(3);  // with a round, when asked to stop
+
+constexpr const char* kHeader =
+    "round,node,examples,accuracy,loss,reweighted_source_accuracy,reweighted_low,reweighted_high,"
+    "reweighted_effective_examples\n";
+
+struct Paths {
+  explicit Paths(const std::string& folder)
+      : settings(folder + "/experiment.toml"),
+        rounds(folder + "/rounds.csv"),
+        summary(folder + "/summary.json"),
+        model(folder + "/model.safetensors"),
+        nodes(folder + "/nodes"),
+        lock(folder + "/lock") {}
+  std::string settings, rounds, summary, model, nodes, lock;
+};
+
+void write_file(const std::string& path, std::string_view text) {
+  OutputFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in) throw Error(ErrorKind::kInput, fmt::format("cannot read {}; check its permissions", path));
+  return text;
+}
+
+/// Keeps other processes out of a folder, as long as it lives. The file stays: a lock on a file that somebody removes
+/// is no lock.
+class FolderLock {
+ public:
+  FolderLock(const std::string& folder, const std::string& path) {
+    descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (descriptor_ < 0)
+      throw Error(ErrorKind::kSystem,
+                  fmt::format("cannot write in {}: {}; choose another --output", folder, errno_text(errno)));
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+    ::close(descriptor_);
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{} is in use by another process; wait until it ends, or give another --output", folder));
+  }
+  FolderLock(const FolderLock&) = delete;
+  ~FolderLock() { ::close(descriptor_); }
+
+ private:
+  int descriptor_ = -1;
+};
+
+std::string line_at(const std::string& text, std::size_t at) {
+  const std::size_t start = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
+  return text.substr(start, text.find('\n', at) - start);
+}
+
+constexpr std::string_view kVersionKey = "\nversion = ";
+
+/// A settings file without the line that says which version wrote it.
+std::string without_version(std::string text) {
+  const std::size_t at = text.find(kVersionKey);
+  if (at != std::string::npos) text.erase(at, text.find('\n', at + 1) - at);
+  return text;
+}
+
+/// Throws unless both files are of one run. What another version of the program wrote may be the same run.
+void check_same_settings(const std::string& folder, const std::string& found_file, const std::string& wanted_file) {
+  const std::string found = without_version(found_file), wanted = without_version(wanted_file);
+  if (found == wanted) return;
+  std::size_t at = 0;
+  while (at < found.size() && at < wanted.size() && found[at] == wanted[at]) ++at;
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{} has a run with other settings: there it is {}, here {}; give another --output, or remove "
+                          "the folder",
+                          folder, excerpt(line_at(found, at)), excerpt(line_at(wanted, at))));
+}
+
+std::optional<std::string> other_version(const std::string& folder, const std::string& settings_file) {
+  const std::size_t at = settings_file.find(kVersionKey);
+  if (at == std::string::npos) return std::nullopt;
+  const std::string line = line_at(settings_file, at + 1);
+  if (line == fmt::format("version = \"{}\"", version())) return std::nullopt;
+  return fmt::format(
+      "{} was begun by another version of labelshift ({}; this is {}), so the same settings may give "
+      "other bits",
+      folder, line, version());
+}
+
+/// Infinite is unknown too, as in a checkpoint.
+std::string cell(double value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : "";
+}
+
+/// Nodes are counted from 1 in all that people read.
+std::string rounds_text(const std::vector<NodeEvaluation>& history) {
+  std::string text = kHeader;
+  for (const NodeEvaluation& one : history)
+    text += fmt::format("{},{},{},{},{},{},{},{},{}\n", one.round, one.node + 1, one.examples, cell(one.accuracy),
+                        cell(one.loss), cell(one.reweighted_accuracy), cell(one.reweighted_low),
+                        cell(one.reweighted_high), cell(one.reweighted_examples));
+  return text;
+}
+
+std::vector<NodeEvaluation> read_rounds(const std::string& path) {
+  TextFile text{InputFile(path)};
+  Lines lines(text, path);
+  std::vector<NodeEvaluation> history;
+  std::string_view line;
+  lines.next(line);  // the header
+  while (lines.next(line)) {
+    Cells cells(lines, line, ',');
+    double values[9];
+    for (double& value : values) {
+      std::string_view one;
+      value = kUnknown;
+      if (!cells.next(one) || (!one.empty() && !parse_number(one, value)))
+        throw Error(ErrorKind::kInput, fmt::format("{} is damaged; remove the folder and run it again", lines.place()));
+    }
+    history.push_back({static_cast<int>(values[0]), static_cast<Index>(values[1]) - 1, static_cast<Index>(values[2]),
+                       values[3], values[4], values[5], values[6], values[7], values[8]});
+  }
+  return history;
+}
+
+/// Settings with the types they have in the file.
+Json settings_json(const std::string& settings_file) {
+  Json json;
+  Json* section = &json;
+  std::string_view rest = settings_file;
+  while (!rest.empty()) {
+    const std::size_t end = rest.find('\n');
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    if (line.starts_with("[[")) break;
+    if (line.starts_with('[')) section = &json[std::string(line.substr(1, line.size() - 2))];
+    const std::size_t equals = line.find(" = ");
+    if (equals == std::string_view::npos || line.starts_with(' ')) continue;
+    const std::string_view value = line.substr(equals + 3);
+    (*section)[std::string(line.substr(0, equals))] = Json::accept(value) ? Json::parse(value) : Json(value);
+  }
+  return json;
+}
+
+std::string summary_text(const RunTask& task, const RunResult& result) {
+  const auto known = [](double value) { return std::isnan(value) ? Json(nullptr) : Json(value); };
+  Json json{{"version", version()}, {"seed", task.settings.federation.seed}};
+  json["average_accuracy"] = known(average_accuracy(result.state.history));
+  json["nodes"] = Json::array();
+  for (const NodeEvaluation& one : result.last())
+    json["nodes"].push_back({{"node", one.node + 1},
+                             {"examples", one.examples},
+                             {"accuracy", known(one.accuracy)},
+                             {"loss", known(one.loss)},
+                             {"reweighted_source_accuracy", known(one.reweighted_accuracy)},
+                             {"reweighted_interval", {known(one.reweighted_low), known(one.reweighted_high)}},
+                             {"reweighted_effective_examples", known(one.reweighted_examples)}});
+  json["largest_weight"] = nullptr;  // r_max
+  for (const NodeRatio& one : result.state.ratios)
+    if (json["largest_weight"].is_null() || one.largest > json["largest_weight"].get<double>())
+      json["largest_weight"] = one.largest;
+  json["federation"] = Json::parse(describe_state(result.state));
+  json["notes"] = result.notes;
+  json["settings"] = settings_json(task.settings_file);
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + '\n';
+}
+
+/// What a whole run left behind.
+RunResult read_result(const RunTask& task) {
+  const Paths paths(task.folder);
+  const std::string settings_file = read_file(paths.settings);
+  check_same_settings(task.folder, settings_file, task.settings_file);
+  RunResult result{.folder = task.folder};
+  try {
+    const Json json = Json::parse(read_file(paths.summary));
+    result.state = described_state(json.at("federation").dump());
+    result.notes = json.at("notes").get<std::vector<std::string>>();
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ErrorKind::kInput,
+                fmt::format("{} is damaged; remove the folder {} and run it again", paths.summary, task.folder));
+  }
+  result.state.history = read_rounds(paths.rounds);
+  if (auto warning = other_version(task.folder, settings_file)) result.state.warnings.push_back(*warning);
+  return result;
+}
+
+std::string_view stage_text(std::string_view phase) {
+  if (phase == "join") return "meeting the nodes";
+  if (phase == "predictor") return "training the predictor";
+  if (phase == "ratio") return "estimating ratios";
+  return phase;
+}
+
+/// Watches over a run: passes progress on, and saves.
+class RunWatch {
+ public:
+  RunWatch(const RunTask& task, const NodeStore& store, const RunObserver& observer, bool ready)
+      : task_(task), store_(store), observer_(observer), ready_(ready) {}
+
+  /// Whether to go on. After phase 2 a round is waited for, since it can be saved; before there is nothing to save.
+  bool progress(std::string_view stage, double done) {
+    if (stage == "evaluation" && ready_)
+      stage = "training";  // a moment's interruption of it
+    else
+      trained_ = done;
+    if (!observer_ || observer_(stage_text(stage), trained_)) return true;
+    if (!asked_) asked_ = Clock::now();
+    return ready_ && Clock::now() - *asked_ < kPatience;
+  }
+
+  void checkpoint(const FederationState& state) {
+    ready_ = true;
+    const bool last = state.round == task_.settings.federation.rounds;
+    if (!last && (asked_ || state.round % task_.settings.checkpoint_every == 0)) {
+      save_federation(task_.folder, state, store_);
+      write_file(Paths(task_.folder).rounds, rounds_text(state.history));
+    }
+    if (!last && asked_) throw Stopped{};
+  }
+
+ private:
+  const RunTask& task_;
+  const NodeStore& store_;
+  const RunObserver& observer_;
+  bool ready_;
+  double trained_ = 0.0;
+  std::optional<Clock::time_point> asked_;  // to stop
+};
+
+/// Where test data have no labels, there is something to judge by all the same.
+void judge_without_labels(FederationSettings& settings, std::vector<std::string>& notes) {
+  constexpr double kHeldOut = 0.2;
+  if (!settings.ratio.weighted()) {
+    notes.emplace_back(
+        "test data have no labels, and without ratios (ratio.method) nothing can be said of the accuracy there");
+    return;
+  }
+  if (settings.source_holdout == 0.0) settings.source_holdout = kHeldOut;
+  notes.push_back(
+      fmt::format("test data have no labels, so {:g} % of each node's training examples are held out to "
+                  "judge by",
+                  100.0 * settings.source_holdout));
+}
+
+void write_model(const std::string& path, const FederationSettings& settings, const FederationTask& task,
+                 const FederationState& state, const Dataset& like) {
+  save_predictor(path, {.net = global_model(settings, task, state),
+                        .class_names = task.class_names,
+                        .column_names = like.column_names,
+                        .origin = {.seed = settings.seed}});
+}
+
+/// Makes the folder this run's own. One where nothing was saved may have been of any run.
+void claim_folder(const RunTask& task, bool resume) {
+  const Paths paths(task.folder);
+  std::error_code ignored;
+  if (const std::string checkpoint = newest_checkpoint(task.folder); !checkpoint.empty()) {
+    check_same_settings(task.folder, read_file(paths.settings), task.settings_file);
+    if (!resume)
+      throw Error(ErrorKind::kUsage, fmt::format("{} has a run that was stopped; go on from {} with --resume, or give "
+                                                 "another --output",
+                                                 task.folder, fs::path(checkpoint).filename().string()));
+  } else {
+    write_file(paths.settings, task.settings_file);
+  }
+  remove_leftovers(task.folder);
+  fs::remove_all(paths.nodes, ignored);
+}
+
+}  // namespace
+
+std::vector<NodeEvaluation> RunResult::last() const {
+  std::vector<NodeEvaluation> result;
+  for (const NodeEvaluation& one : state.history)
+    if (one.round == state.history.back().round) result.push_back(one);
+  return result;
+}
+
+bool is_finished(const RunTask& task) {
+  std::error_code ignored;
+  return fs::exists(Paths(task.folder).summary, ignored);
+}
+
+RunResult run_in_folder(const RunTask& task, const RunOptions& options, const RunObserver& observer) {
+  const Paths paths(task.folder);
+  if (is_finished(task)) {
+    RunResult result = read_result(task);
+    result.was_there = true;
+    return result;
+  }
+  FederationSettings settings = task.settings.federation;
+  if (observer && !observer("reading data", 0.0)) throw Stopped{};
+  // First the data: a run that cannot start leaves nothing behind.
+  FederatedData data = make_federated_data(task.settings.data, settings.seed);
+  if (!data.labelled_tests()) judge_without_labels(settings, data.notes);
+  check_settings(settings, std::ssize(data.nodes));
+  std::error_code error;
+  fs::create_directories(task.folder, error);
+  if (error)
+    throw Error(ErrorKind::kSystem, fmt::format("cannot make the folder {}: {}; choose another --output", task.folder,
+                                                errno_text(error.value())));
+  const FolderLock lock(task.folder, paths.lock);
+  if (is_finished(task)) return read_result(task);  // by another process, meanwhile
+  claim_folder(task, options.resume);
+
+  const FederationTask federation{.shape = data.shape, .class_names = data.class_names};
+  NodeStore store({.folder = paths.nodes});
+  FederationState start;
+  if (const std::string checkpoint = newest_checkpoint(task.folder); !checkpoint.empty())
+    start = load_federation(checkpoint, store);
+  RunWatch watch(task, store, observer, start.ready);
+  if (options.prepare_thread) options.prepare_thread();
+  const auto engine = make_in_process_engine(std::ssize(data.nodes), make_node_programs({settings, data, store}),
+                                             {.workers = options.workers, .prepare_thread = options.prepare_thread});
+  const FederationObserver federation_observer{
+      .progress = [&](std::string_view stage, double done) { return watch.progress(stage, done); },
+      .checkpoint = [&](const FederationState& state) { watch.checkpoint(state); }};
+  RunResult result{.folder = task.folder,
+                   .state = run_federation(settings, federation, *engine, federation_observer, std::move(start)),
+                   .notes = data.notes};
+  write_file(paths.rounds, rounds_text(result.state.history));
+  write_model(paths.model, settings, federation, result.state, *data.nodes.front().train);
+  write_file(paths.summary, summary_text(task, result));
+  remove_checkpoints(task.folder);
+  fs::remove_all(paths.nodes, error);
+  // Read back, so that a run that is read and one that was just made are the same to all that follows.
+  return read_result(task);
+}
+
+}  // namespace labelshift

@@ -1,0 +1,158 @@
+#include "labelshift/experiments/comparison.hpp"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "labelshift/learning/training_threads.hpp"
+#include "tests/data/scratch.hpp"
+
+namespace labelshift {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+const std::string kText = R"(
+name = "small"
+title = "Small"
+note = "Said."
+seeds = [0, 1]
+[data]
+set = ")" LABELSHIFT_EXAMPLES R"(/small-fashion-mnist"
+partition = "dirichlet"
+nodes = 5
+alpha = 0.5
+[model]
+net = "logistic"
+[training]
+rounds = 6
+batch = 8
+[run]
+evaluate-every = 3
+[[compare]]
+name = "Upper bound"
+paper = 0.8
+training.algorithm = "iw-erm"
+ratio.method = "true"
+[[compare]]
+name = "FedAvg"
+training.local-steps = 2
+)";
+
+class ComparisonTest : public Scratch {
+ protected:
+  static void SetUpTestSuite() { use_one_torch_thread(); }
+};
+
+TEST(MeanDeviationTest, LeavesOutWhatIsUnknown) {
+  const MeanDeviation value = mean_deviation({1.0, kUnknown, 3.0});
+  EXPECT_EQ(value.mean, 2.0);
+  EXPECT_DOUBLE_EQ(value.deviation, std::sqrt(2.0));
+  EXPECT_TRUE(std::isnan(mean_deviation({kUnknown}).mean));
+  EXPECT_TRUE(std::isnan(mean_deviation({5.0}).deviation));
+}
+
+TEST_F(ComparisonTest, RunsEveryRowWithEverySeedAndSummarisesThem) {
+  const Experiment experiment = parse_experiment(kText, "small.toml", "/");
+  const ComparisonResult result = run_comparison(experiment, {.output = path("out"), .workers = 2});
+  ASSERT_EQ(result.rows.size(), 2u);
+  for (const char* run : {"upper-bound-seed-0", "upper-bound-seed-1", "fedavg-seed-0", "fedavg-seed-1"})
+    EXPECT_TRUE(fs::exists(path(std::string("out/small/") + run + "/model.safetensors"))) << run;
+  const RowResult& row = result.rows[1];
+  const double first = average_accuracy(row.runs[0].state.history),
+               second = average_accuracy(row.runs[1].state.history);
+  EXPECT_NE(first, second);
+  EXPECT_DOUBLE_EQ(row.accuracy.mean, (first + second) / 2.0);
+  EXPECT_EQ(row.nodes.size(), 5u);
+  EXPECT_LE(row.worst.mean, row.accuracy.mean);
+  EXPECT_GE(row.best.mean, row.accuracy.mean);
+  EXPECT_THAT(result.notes, testing::ElementsAre("Said."));
+  const auto summary = nlohmann::json::parse(bytes_of(path("out/small/summary.json")));
+  EXPECT_EQ(summary["rows"][0]["paper"], 0.8);
+  EXPECT_EQ(summary["rows"][1]["accuracy"]["mean"], row.accuracy.mean);
+  EXPECT_THAT(bytes_of(path("out/small/nodes.csv")), HasSubstr("\n\"FedAvg\",1,5,"));
+  EXPECT_THAT(bytes_of(path("out/small/accuracy.svg")), HasSubstr("Upper bound"));
+  EXPECT_THAT(bytes_of(path("out/small/spread.svg")), HasSubstr("FedAvg: worst"));
+}
+
+TEST_F(ComparisonTest, GivesTheSameFilesForAnyNumberOfWorkersAndAgain) {
+  const Experiment experiment = parse_experiment(kText, "small.toml", "/");
+  run_comparison(experiment, {.output = path("one"), .workers = 1});
+  run_comparison(experiment, {.output = path("two"), .workers = 2});
+  run_comparison(experiment, {.output = path("two"), .workers = 1});  // nothing is left to do
+  for (const char* name : {"nodes.csv", "accuracy.svg", "spread.svg", "fedavg-seed-1/model.safetensors"})
+    EXPECT_EQ(bytes_of(path(std::string("one/small/") + name)), bytes_of(path(std::string("two/small/") + name)))
+        << name;
+}
+
+TEST_F(ComparisonTest, ReportsOneNodeAlsoOfARunThatHasNoOther) {
+  Experiment experiment = parse_experiment(kText, "small.toml", "/");
+  experiment.report_node = 2;
+  experiment.seeds = {0};
+  experiment.runs[1].settings.data.alpha = 100.0;  // a node alone has to have every class it will meet
+  experiment.runs[0].settings = experiment.runs[1].settings;
+  experiment.runs[0].settings.data.only_node = 2;
+  const ComparisonResult result = run_comparison(experiment, {.output = path("out")});
+  EXPECT_EQ(result.rows[0].nodes.size(), 1u);
+  EXPECT_EQ(result.rows[0].accuracy.mean, result.rows[0].nodes[0].mean);
+  EXPECT_EQ(result.rows[1].accuracy.mean, result.rows[1].nodes[1].mean);
+  // The same examples of node 2 in both.
+  EXPECT_EQ(result.rows[0].runs[0].last()[0].examples, result.rows[1].runs[0].last()[1].examples);
+}
+
+TEST_F(ComparisonTest, KeepsTheCandidateThatIsBestOnTheTuningSeed) {
+  Experiment experiment = parse_experiment(kText, "small.toml", "/");
+  experiment.seeds = {0};
+  experiment.runs.erase(experiment.runs.begin());
+  experiment.runs[0].tune = {{"training.learning-rate", {"1e-9", "1e-2"}}};
+  const ComparisonResult result = run_comparison(experiment, {.output = path("out")});
+  const RowResult& row = result.rows[0];
+  ASSERT_EQ(row.trials.size(), 2u);
+  EXPECT_GT(row.trials[1].accuracy, row.trials[0].accuracy);  // at 1e-9 nothing is learnt
+  EXPECT_EQ(row.chosen, 1u);
+  EXPECT_THAT(bytes_of(path("out/small/fedavg-seed-0/experiment.toml")), HasSubstr("\nlearning-rate = 0.01\n"));
+  EXPECT_THAT(bytes_of(path("out/small/fedavg-tune-1/experiment.toml")), HasSubstr("\nseed = 1000\n"));
+}
+
+TEST_F(ComparisonTest, TakesACandidateThatDivergesForTheWorst) {
+  Experiment experiment = parse_experiment(kText, "small.toml", "/");
+  experiment.seeds = {0};
+  experiment.runs.erase(experiment.runs.begin());
+  FederationSettings& federation = experiment.runs[0].settings.federation;
+  federation.model = {"mlp", {{"hidden", "8"}}};  // whose layers multiply large weights until they overflow
+  federation.server = {.optimiser = "sgd", .learning_rate = 1.0};
+  experiment.runs[0].tune = {{"training.local-learning-rate", {"1e6", "1e-2"}}};
+  const ComparisonResult result = run_comparison(experiment, {.output = path("out")});
+  EXPECT_TRUE(std::isnan(result.rows[0].trials[0].accuracy));
+  EXPECT_EQ(result.rows[0].chosen, 1u);
+  experiment.name = "other";
+  experiment.runs[0].settings.data.set = "/nowhere";  // no candidate can be run
+  EXPECT_THROW(run_comparison(experiment, {.output = path("out")}), Error);
+}
+
+TEST_F(ComparisonTest, RefusesSettingsOfAnyRowBeforeItRuns) {
+  Experiment experiment = parse_experiment(kText, "small.toml", "/");
+  experiment.runs[1].settings.federation.sampled = 6;
+  expect_error(ErrorKind::kUsage, "FedAvg: sampled is 6, expected at most the 5 nodes there are, or 0 for all",
+               [&] { run_comparison(experiment, {.output = path("out")}); });
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(ComparisonTest, SaysWhichRowAWarningIsAbout) {
+  Experiment experiment = parse_experiment(kText, "small.toml", "/");
+  experiment.seeds = {0};
+  // Node 2 has no example of class 0.
+  for (ComparedRun& run : experiment.runs) {
+    run.settings.data.partition = "shares";
+    run.settings.data.train_shares = {{5, 5, 5, 5, 5, 5, 5, 5, 5, 5}, {0, 10, 5, 5, 5, 5, 5, 5, 5, 5}};
+    run.settings.data.test_shares = run.settings.data.train_shares;
+  }
+  const ComparisonResult result = run_comparison(experiment, {.output = path("out")});
+  ASSERT_EQ(result.warnings.size(), 1u);
+  EXPECT_THAT(result.warnings[0], testing::StartsWith("Upper bound: node 2 has no training example of class "));
+}
+
+}  // namespace
+}  // namespace labelshift

@@ -1,0 +1,292 @@
+#include "labelshift/experiments/experiment_file.hpp"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "labelshift/core/version.hpp"
+#include "labelshift/experiments/shipped_experiments.hpp"
+#include "tests/data/scratch.hpp"
+
+namespace labelshift {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string kStart = "[data]\nset = \"fashion-mnist\"\npartition = \"paper-5\"\n";
+
+Experiment parse(const std::string& text) {
+  return parse_experiment(text, "e.toml", "/base");
+}
+
+void expect_refused(const std::string& text, const std::string& message) {
+  expect_error(ErrorKind::kUsage, message, [&] { parse(text); });
+}
+
+/// For messages that end in a list of all there is.
+void expect_refusal_starts(const std::string& text, const std::string& start) {
+  try {
+    parse(text);
+    ADD_FAILURE() << "expected the error: " << start;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_THAT(error.what(), StartsWith(start));
+  }
+}
+
+class ExperimentFile : public Scratch {};
+
+TEST(ExperimentText, GivesSettingsTheirValues) {
+  const Experiment experiment = parse(R"(
+name = "mine"
+seeds = [3, 5]
+report-node = 2
+[data]
+set = "fashion-mnist"
+partition = "shares"
+train-shares = [[1, 2], [2, 1]]
+test-shares = [[3, 0], [0, 3]]
+[model]
+net = "resnet18"
+net-settings = {width = 8}
+[training]
+algorithm = "iw-erm"
+rounds = 7
+weighting = "pooled"
+local-steps = 3
+learning-rate = 1
+[ratio]
+method = "vrls-raw"
+predictor = "federated"
+max-ratio = 20
+goal-node = 1
+goal-shift = false
+[run]
+target-holdout = 0.5
+device = "cuda"
+)");
+  EXPECT_EQ(experiment.name, "mine");
+  EXPECT_EQ(experiment.title, "mine");
+  EXPECT_THAT(experiment.seeds, ElementsAre(3, 5));
+  EXPECT_EQ(experiment.report_node, 2);
+  ASSERT_EQ(experiment.runs.size(), 1u);
+  EXPECT_EQ(experiment.runs[0].name, "iw-erm");
+  const auto& [data, federation, checkpoint_every] = experiment.runs[0].settings;
+  EXPECT_THAT(data.train_shares, ElementsAre(ElementsAre(1, 2), ElementsAre(2, 1)));
+  EXPECT_EQ(federation.model.settings.at("width"), "8");
+  EXPECT_EQ(federation.rounds, 7);
+  EXPECT_EQ(federation.weighting, Weighting::kPooled);
+  EXPECT_EQ(federation.local.steps, 3);
+  EXPECT_EQ(federation.server.learning_rate, 1.0);
+  EXPECT_EQ(federation.ratio.predictor, PredictorScope::kFederated);
+  EXPECT_EQ(federation.ratio.max_ratio, 20.0);
+  EXPECT_FALSE(federation.ratio.goal_shift);
+  EXPECT_EQ(federation.target_holdout, 0.5);
+  EXPECT_EQ(federation.device, Device::kCuda);
+  EXPECT_EQ(checkpoint_every, RunSettings().checkpoint_every);
+}
+
+TEST(ExperimentText, ComparesRunsThatDifferInSomeKeys) {
+  const Experiment experiment = parse(kStart + R"(
+[training]
+rounds = 10
+[[compare]]
+name = "A, one"
+paper = 0.5
+paper-sd = 0.1
+paper-nodes = [0.4, 0.6]
+[[compare]]
+name = "B"
+training.rounds = 20
+tune = {"training.learning-rate" = [0.1, 1], "ratio.method" = ["vrls"]}
+)");
+  ASSERT_EQ(experiment.runs.size(), 2u);
+  EXPECT_EQ(experiment.runs[0].folder_name(), "a-one");
+  EXPECT_EQ(experiment.runs[0].settings.federation.rounds, 10);
+  EXPECT_EQ(experiment.runs[0].paper.accuracy, 0.5);
+  EXPECT_EQ(experiment.runs[0].paper.deviation, 0.1);
+  EXPECT_THAT(experiment.runs[0].paper.nodes, ElementsAre(0.4, 0.6));
+  EXPECT_EQ(experiment.runs[1].settings.federation.rounds, 20);
+  EXPECT_EQ(experiment.runs[1].settings.data.set, "fashion-mnist");
+  ASSERT_EQ(experiment.runs[1].tune.size(), 2u);
+  EXPECT_EQ(experiment.runs[1].tune[1].key, "training.learning-rate");
+  EXPECT_THAT(experiment.runs[1].tune[1].values, ElementsAre("0.1", "1"));
+  EXPECT_THAT(experiment.runs[1].tune[0].values, ElementsAre("vrls"));
+}
+
+TEST(ExperimentText, TakesPathsFromTheFolderOfTheFile) {
+  const Experiment experiment = parse(
+      "[data]\nfolders = [{train = \"a/train\", test = \"../b\"}, {train = \"/c\", test = \"d\"}]\n"
+      "[[compare]]\nname = \"x\"\ndata.set = \"./mnist\"\n");
+  const DataSettings& data = experiment.runs[0].settings.data;
+  EXPECT_EQ(data.folders[0].train, "/base/a/train");
+  EXPECT_EQ(data.folders[0].test, "/b");
+  EXPECT_EQ(data.folders[1].train, "/c");
+  EXPECT_EQ(data.set, "/base/mnist");
+}
+
+TEST(ExperimentText, NamesPlaceAndSuggestionOfWhatItDoesNotKnow) {
+  expect_refusal_starts(
+      "\n\n[training]\nroundz = 5\n",
+      "e.toml, line 4: unknown key of [training] \"roundz\"; did you mean \"rounds\"? (known: algorithm");
+  expect_refusal_starts("[trainin]\nrounds = 5\n",
+                        "e.toml, line 1: unknown key \"trainin\"; did you mean \"training\"?");
+  expect_refusal_starts("titel = \"x\"\n", "e.toml, line 1: unknown key \"titel\"; did you mean \"title\"?");
+  expect_refusal_starts("[training]\nalgorithm = \"fedavgg\"\n",
+                        "e.toml, line 2: unknown algorithm \"fedavgg\"; did you mean \"fedavg\"?");
+  expect_refusal_starts("[ratio]\nmethod = \"vrsl\"\n",
+                        "e.toml, line 2: unknown method \"vrsl\"; did you mean \"vrls\"?");
+  expect_refusal_starts(
+      "[ratio]\npredictor = \"Local\"\n",
+      "e.toml, line 2: unknown predictor \"Local\"; did you mean \"local\"? (known: local, federated)");
+  expect_refusal_starts("[model]\nnet = \"lennet\"\n",
+                        "e.toml, line 2: unknown net \"lennet\"; did you mean \"lenet\"?");
+  expect_refusal_starts("[training]\nserver = \"adm\"\n", "e.toml, line 2: unknown server optimiser \"adm\"");
+  expect_refusal_starts("[data]\npartition = \"paper5\"\n",
+                        "e.toml, line 2: unknown partition \"paper5\"; did you mean \"paper-5\"?");
+  expect_refusal_starts("[[compare]]\nname = \"a\"\npapers = 0.5\n",
+                        "e.toml, line 3: unknown key of [[compare]] \"papers\"; did you mean \"paper\"?");
+  expect_refusal_starts("[[compare]]\nname = \"a\"\ntune = {\"training.lr\" = [1]}\n",
+                        "e.toml, line 3: unknown key of [training] \"lr\"");
+}
+
+TEST(ExperimentText, SaysWhatIsWrongWithAValue) {
+  expect_refused("[training]\nrounds = \"many\"\n",
+                 "e.toml, line 2: training.rounds is \"many\", expected a whole number from 1 to 1000000000");
+  expect_refused("[training]\nrounds = 0\n",
+                 "e.toml, line 2: training.rounds is 0, expected a whole number from 1 to 1000000000");
+  expect_refused("[training]\nrounds = 1.5\n",
+                 "e.toml, line 2: training.rounds is 1.5, expected a whole number from 1 to 1000000000");
+  expect_refused("[run]\ntarget-holdout = nan\n",
+                 "e.toml, line 2: run.target-holdout is nan, expected a number from 0 to 1");
+  expect_refused("[ratio]\nmax-ratio = 0\n", "e.toml, line 2: ratio.max-ratio is 0, expected a number above 0");
+  expect_refused("[ratio]\ngoal-shift = 1\n", "e.toml, line 2: ratio.goal-shift is 1, expected true or false");
+  expect_refused("[ratio]\nmethod = true\n", "e.toml, line 2: ratio.method is true, expected the name of a method");
+  expect_refused(
+      "[model]\nnet-settings = {width = []}\n",
+      "e.toml, line 2: model.net-settings is a table, expected a table of numbers or names, such as {width = "
+      "8}");
+  expect_refused("[data]\ntrain-shares = [[1, -1]]\n",
+                 "e.toml, line 2: data.train-shares is a list, expected a list of whole numbers for each node, one a "
+                 "class");
+  expect_refused("[data]\nfolders = [{train = \"a\"}]\n",
+                 "e.toml, line 2: data.folders is a list, expected a list of {train = PATH, test = PATH}, one for each "
+                 "node");
+  expect_refused("data = 5\n", "e.toml, line 1: data is 5, expected a table");
+  expect_refused("seed = -1\n", "e.toml, line 1: seed is -1, expected a whole number from 0 to 9223372036854775807");
+  expect_refused("seeds = []\n", "e.toml, line 1: seeds is a list, expected a list of whole numbers");
+  expect_refused("seeds = [1, 1]\n", "e.toml, line 1: the seed 1 is there twice; give each once");
+  expect_refused("seed = 1\nseeds = [1]\n", "e.toml, line 2: found both seed and seeds; give one");
+  expect_refused("name = \"a/b\"\n",
+                 "e.toml: the name is \"a/b\", expected letters, digits, - and _: a folder is called so");
+  expect_refused("[[compare]]\ntraining.rounds = 5\n",
+                 "e.toml, line 1: a [[compare]] has no name; every row of the comparison needs one");
+  expect_refused("[[compare]]\nname = \"a b\"\n[[compare]]\nname = \"A-b\"\n",
+                 "e.toml, line 3: the names \"a b\" and \"A-b\" would have the same folder; change one");
+  expect_refused("[[compare]]\nname = \"a\"\npaper = 75\n",
+                 "e.toml, line 3: paper is 75, expected a number from 0 to 1");
+  expect_refused("[[compare]]\nname = \"a\"\ntune = {\"training.learning-rate\" = 1}\n",
+                 "e.toml, line 3: training.learning-rate is 1, expected a list of candidates");
+  expect_refusal_starts("[training\nrounds = 5\n", "e.toml, line 1: ");
+}
+
+TEST_F(ExperimentFile, SaysWhatCannotBeRead) {
+  expect_error(ErrorKind::kUsage, "cannot read DIR/none.toml: no such file or directory; name an experiment file",
+               [&] { read_experiment(path("none.toml")); });
+  expect_error(ErrorKind::kUsage, "DIR/ is a folder, expected an experiment file such as DIR/experiment.toml",
+               [&] { read_experiment(path("")); });
+}
+
+TEST_F(ExperimentFile, TakesItsNameFromTheFile) {
+  EXPECT_EQ(read_experiment(file("first.toml", kStart)).name, "first");
+}
+
+TEST(ChangeSetting, ReadsValuesWithOrWithoutTheirQuotes) {
+  RunSettings settings;
+  change_setting(settings, "ratio.method", "vrls", "--set");
+  change_setting(settings, "training.algorithm", "\"iw-erm\"", "--set");
+  change_setting(settings, "training.rounds", "12", "--set");
+  change_setting(settings, "ratio.goal-shift", "false", "--set");
+  change_setting(settings, "data.train-shares", "[[1, 2]]", "--set");
+  EXPECT_EQ(settings.federation.ratio.method, "vrls");
+  EXPECT_EQ(settings.federation.algorithm, "iw-erm");
+  EXPECT_EQ(settings.federation.rounds, 12);
+  EXPECT_FALSE(settings.federation.ratio.goal_shift);
+  EXPECT_EQ(settings.data.train_shares.size(), 1u);
+  change_setting(settings, "ratio.method", "true", "--set");  // a name too, not only a truth value
+  EXPECT_EQ(settings.federation.ratio.method, "true");
+  expect_error(ErrorKind::kUsage,
+               "--rounds: training.rounds is \"1\\x0ax = 2\", expected a whole number from 1 to 1000000000",
+               [&] { change_setting(settings, "training.rounds", "1\nx = 2", "--rounds"); });
+}
+
+TEST(WriteExperiment, SaysEverySettingSoThatReadingItBackGivesTheSame) {
+  Experiment experiment = parse(kStart + "[[compare]]\nname = \"one \\\"quoted\\\"\"\n");
+  ComparedRun& run = experiment.runs[0];
+  run.settings.federation.ratio.max_ratio = 0.1;
+  run.settings.federation.server.epsilon = 1e-8;
+  run.settings.federation.local.learning_rate = 1.0 / 3.0;
+  run.settings.federation.model.settings = {{"width", "8"}};
+  run.settings.data.folders = {{"/a \"b\"", "/c\\d"}, {"/e", "/f"}};
+  const std::string text = write_experiment(experiment, run, 7);
+  const Experiment again = parse(text);
+  EXPECT_EQ(again.version, version());
+  EXPECT_THAT(again.seeds, ElementsAre(7));
+  EXPECT_EQ(again.runs[0].name, run.name);
+  EXPECT_EQ(again.runs[0].settings.federation.local.learning_rate, 1.0 / 3.0);
+  EXPECT_EQ(again.runs[0].settings.data.folders[0].train, "/a \"b\"");
+  EXPECT_EQ(write_experiment(again, again.runs[0], 7), text);
+  for (const ExperimentKey& key : experiment_keys()) {
+    if (key.fallback.empty()) continue;
+    EXPECT_THAT(text, HasSubstr("\n" + key.key + " = ")) << key.section;
+  }
+}
+
+TEST_F(ExperimentFile, HasEveryKeyInTheDocumentation) {
+  const std::string documentation = bytes_of(LABELSHIFT_EXAMPLES "/../docs/reproducing.md");
+  std::string missing;
+  for (const ExperimentKey& key : experiment_keys()) {
+    const std::string fallback = key.fallback.empty() ? "" : "`" + key.fallback + "`";
+    const std::string row = "| " + key.section + " | `" + key.key + "` | " + fallback + " | " + key.summary + " |\n";
+    if (documentation.find(row) == std::string::npos) missing += row;
+  }
+  EXPECT_EQ(missing, "");
+}
+
+/// K of the shipped files' partitions.
+Index nodes_of(const DataSettings& data) {
+  if (data.only_node > 0) return 1;
+  if (data.partition == "shares") return std::ssize(data.train_shares);
+  const NodeTable& table = find_node_table(data.partition);
+  return table.groups * table.nodes_per_group;
+}
+
+TEST(ShippedExperiments, AreWholeAndGoTogether) {
+  std::vector<std::string> names;
+  for (const ShippedExperiment& shipped : shipped_experiments()) {
+    const Experiment experiment = shipped_experiment(shipped.name);
+    EXPECT_EQ(experiment.name, shipped.name);
+    names.emplace_back(shipped.name);
+    for (const ComparedRun& run : experiment.runs) {
+      check_settings(run.settings.federation, nodes_of(run.settings.data));
+      const Experiment again = parse(write_experiment(experiment, run, 0));
+      EXPECT_EQ(write_experiment(again, again.runs[0], 0), write_experiment(experiment, run, 0));
+    }
+  }
+  EXPECT_THAT(names, testing::IsSupersetOf({"table-1", "table-2", "table-3", "table-4-100", "table-4-200",
+                                            "mnist-lenet", "fashion-mnist-quick", "table-3-full"}));
+}
+
+TEST(ShippedExperiments, GiveEveryRowOfTable2TheSameBudget) {
+  for (const ComparedRun& run : shipped_experiment("table-2").runs) {
+    ASSERT_EQ(run.tune.size(), 1u) << run.name;
+    EXPECT_EQ(run.tune[0].values.size(), 3u) << run.name;
+    const FederationSettings& settings = run.settings.federation;
+    EXPECT_EQ(settings.rounds * settings.local.steps, settings.ratio.weighted() ? 5000 : 15000) << run.name;
+  }
+}
+
+}  // namespace
+}  // namespace labelshift

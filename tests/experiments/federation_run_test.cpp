@@ -1,0 +1,242 @@
+#include "labelshift/experiments/federation_run.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "labelshift/core/stopped.hpp"
+#include "labelshift/experiments/federation_checkpoint.hpp"
+#include "labelshift/learning/predictor.hpp"
+#include "labelshift/learning/training_threads.hpp"
+#include "tests/data/scratch.hpp"
+
+namespace labelshift {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+const std::string kSmall = LABELSHIFT_EXAMPLES "/small-fashion-mnist";
+
+class FederationRun : public Scratch {
+ protected:
+  static void SetUpTestSuite() { use_one_torch_thread(); }
+
+  /// Nodes that remember things, and weights.
+  static RunSettings small_settings() {
+    RunSettings settings{.data = {.set = kSmall, .partition = "dirichlet", .nodes = 5, .alpha = 0.5},
+                         .checkpoint_every = 3};
+    FederationSettings& federation = settings.federation;
+    federation.algorithm = "scaffold";
+    federation.model = {"logistic", {}};
+    federation.rounds = 12;
+    federation.local = {.steps = 2, .batch = 8};
+    federation.server = {.optimiser = "adam"};
+    federation.ratio.method = "mlls";
+    federation.ratio.net = {"logistic", {}};
+    federation.ratio.epochs = 1;
+    federation.evaluate_every = 5;
+    return settings;
+  }
+  RunTask task(const std::string& folder, const RunSettings& settings = small_settings()) const {
+    Experiment experiment{.name = "test", .title = "test"};
+    return {path(folder), write_experiment(experiment, {.name = "run", .settings = settings}, 0), settings};
+  }
+  void expect_same_results(const std::string& folder, const std::string& expected) const {
+    for (const char* name : {"/model.safetensors", "/rounds.csv", "/experiment.toml"})
+      EXPECT_EQ(bytes_of(path(folder + name)), bytes_of(path(expected + name))) << name;
+  }
+};
+
+TEST_F(FederationRun, GivesTheSameBitsForAnyNumberOfWorkers) {
+  run_in_folder(task("one"), {.workers = 1});
+  run_in_folder(task("two"), {.workers = 2});
+  run_in_folder(task("four"), {.workers = 4});
+  expect_same_results("two", "one");
+  expect_same_results("four", "one");
+}
+
+TEST_F(FederationRun, LeavesASummaryAModelAndNothingElse) {
+  const RunResult result = run_in_folder(task("run"), {});
+  EXPECT_EQ(result.state.round, 12);
+  EXPECT_EQ(result.last().size(), 5u);
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(path("run"))) names.insert(entry.path().filename());
+  EXPECT_THAT(names,
+              testing::ElementsAre("experiment.toml", "lock", "model.safetensors", "rounds.csv", "summary.json"));
+  const auto summary = nlohmann::json::parse(bytes_of(path("run/summary.json")));
+  EXPECT_EQ(summary["average_accuracy"], average_accuracy(result.state.history));
+  EXPECT_EQ(summary["nodes"].size(), 5u);
+  EXPECT_EQ(summary["nodes"][4]["node"], 5);
+  EXPECT_GT(summary["largest_weight"], 0.0);
+  EXPECT_EQ(summary["settings"]["training"]["rounds"], 12);
+  EXPECT_EQ(summary["settings"]["training"]["algorithm"], "scaffold");
+  EXPECT_EQ(summary["seed"], 0);
+  EXPECT_EQ(load_predictor(path("run/model.safetensors")).class_names.size(), 10u);
+  EXPECT_THAT(bytes_of(path("run/rounds.csv")), HasSubstr("\n12,5,"));
+}
+
+TEST_F(FederationRun, GoesOnFromWhereItWasStopped) {
+  run_in_folder(task("whole"), {});
+  int calls = 0;
+  EXPECT_THROW(run_in_folder(task("stopped"), {}, [&](std::string_view, double) { return ++calls < 12; }), Stopped);
+  EXPECT_NE(newest_checkpoint(path("stopped")), "");
+  expect_error(ErrorKind::kUsage,
+               "DIR/stopped has a run that was stopped; go on from " +
+                   fs::path(newest_checkpoint(path("stopped"))).filename().string() +
+                   " with --resume, or give another --output",
+               [&] { run_in_folder(task("stopped"), {}); });
+  fs::create_directories(path("stopped/checkpoint.tmp-9/nodes"));  // of a process that was killed while it saved
+  const RunResult result = run_in_folder(task("stopped"), {.resume = true});
+  expect_same_results("stopped", "whole");
+  EXPECT_EQ(result.state.round, 12);
+  EXPECT_FALSE(fs::exists(path("stopped/checkpoint.tmp-9")));
+}
+
+TEST_F(FederationRun, StartsAgainWhereNothingWasSaved) {
+  EXPECT_THROW(
+      run_in_folder(task("stopped"), {}, [](std::string_view stage, double) { return stage == "reading data"; }),
+      Stopped);
+  EXPECT_EQ(newest_checkpoint(path("stopped")), "");
+  file("stopped/experiment.toml", "of a run with other settings");
+  run_in_folder(task("stopped"), {.resume = true});
+  run_in_folder(task("whole"), {});
+  expect_same_results("stopped", "whole");
+}
+
+TEST_F(FederationRun, DoesNotRepeatAWholeRun) {
+  const RunResult first = run_in_folder(task("run"), {});
+  file("run/model.safetensors", "mine");
+  const RunResult second = run_in_folder(task("run"), {});
+  EXPECT_EQ(bytes_of(path("run/model.safetensors")), "mine");
+  EXPECT_TRUE(second.was_there);
+  EXPECT_FALSE(first.was_there);
+  EXPECT_EQ(second.state.history.size(), first.state.history.size());
+  EXPECT_EQ(average_accuracy(second.state.history), average_accuracy(first.state.history));
+}
+
+TEST_F(FederationRun, RefusesAFolderOfOtherSettings) {
+  run_in_folder(task("run"), {});
+  RunSettings other = small_settings();
+  other.federation.rounds = 13;
+  expect_error(ErrorKind::kUsage,
+               "DIR/run has a run with other settings: there it is \"rounds = 12\", here \"rounds = 13\"; give another "
+               "--output, or remove the folder",
+               [&] { run_in_folder(task("run", other), {}); });
+}
+
+TEST_F(FederationRun, SaysThatAnotherVersionMadeTheRun) {
+  run_in_folder(task("run"), {});
+  std::string text = bytes_of(path("run/experiment.toml"));
+  const std::size_t at = text.find("version = \"") + 11;
+  text.replace(at, text.find('"', at) - at, "0.0.1");
+  file("run/experiment.toml", text);
+  const RunResult result = run_in_folder(task("run"), {});
+  ASSERT_FALSE(result.state.warnings.empty());
+  EXPECT_THAT(result.state.warnings.back(),
+              HasSubstr("was begun by another version of labelshift (version = \"0.0.1\""));
+}
+
+TEST_F(FederationRun, RefusesAFolderInUse) {
+  fs::create_directories(path("run"));
+  const int other = ::open(file("run/lock", "").c_str(), O_RDWR);
+  ASSERT_EQ(::flock(other, LOCK_EX), 0);
+  expect_error(ErrorKind::kUsage, "DIR/run is in use by another process; wait until it ends, or give another --output",
+               [&] { run_in_folder(task("run"), {}); });
+  ::close(other);
+  run_in_folder(task("run"), {});
+}
+
+TEST_F(FederationRun, LeavesNothingBehindIfItCannotStart) {
+  RunSettings settings = small_settings();
+  settings.data.set = "/nowhere/at/all";
+  EXPECT_THROW(run_in_folder(task("run", settings), {}), Error);
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
+TEST_F(FederationRun, JudgesUnlabelledTestsByReweightedSourceData) {
+  RunSettings settings;
+  for (const char* node : {"a", "b"}) {
+    std::string train = "x,y,label\n", test = "x,y\n";
+    for (int i = 0; i < 60; ++i) {
+      train += fmt::format("{},{},{}\n", i % 3 + 0.1 * i, i % 7, i % 3 == 0 ? "cat" : "dog");
+      test += fmt::format("{},{}\n", i % 2 + 0.1 * i, i % 5);
+    }
+    settings.data.folders.push_back(
+        {file(std::string(node) + ".csv", train), file(std::string(node) + "-test.csv", test)});
+  }
+  settings.federation.model = settings.federation.ratio.net = {"logistic", {}};
+  settings.federation.algorithm = "iw-erm";
+  settings.federation.ratio.method = "mlls";
+  settings.federation.ratio.epochs = 2;
+  settings.federation.rounds = 5;
+  const RunResult result = run_in_folder(task("run", settings), {});
+  EXPECT_THAT(result.notes,
+              testing::ElementsAre("test data have no labels, so 20 % of each node's training examples are "
+                                   "held out to judge by"));
+  for (const NodeEvaluation& node : result.last()) {
+    EXPECT_TRUE(std::isnan(node.accuracy));
+    EXPECT_GE(node.reweighted_accuracy, 0.0);
+    EXPECT_LE(node.reweighted_accuracy, 1.0);
+    EXPECT_GT(node.reweighted_examples, 0.0);
+  }
+  const auto summary = nlohmann::json::parse(bytes_of(path("run/summary.json")));
+  EXPECT_TRUE(summary["average_accuracy"].is_null());
+  EXPECT_TRUE(summary["nodes"][0]["accuracy"].is_null());
+  EXPECT_TRUE(summary["nodes"][0]["reweighted_source_accuracy"].is_number());
+}
+
+TEST_F(FederationRun, SavesAndLoadsAStateToTheBit) {
+  FederationState state;
+  state.round = 41;
+  state.ready = true;
+  state.normalisation = {{0.1f, -0.0f}, {1.0f, 3.0f}};
+  state.parameters = {1.0f / 3.0f, -1e-38f, 5.0f};
+  state.server = {.steps = 7, .mean = {0.5f}, .squares = {}};
+  state.target_sum = Eigen::Vector3d(1.0 / 3.0, 0.1, 1e-300);
+  state.target_error = 0.1 + 0.2;
+  state.ratios = {{.node = 3, .largest = 2.0 / 3.0, .examples = 10, .effective_examples = 9.9, .seconds = 0.1}};
+  state.phases = {{.name = "training", .rounds = 41, .traffic = {.down = 1ull << 60, .up = 3}, .seconds = 1.5}};
+  state.history = {{.round = 5, .node = 2, .examples = 9, .accuracy = 1.0 / 7.0, .loss = kUnknown}};
+  state.warnings = {"a \"b\" \n c"};
+  NodeStore store({.folder = path("store")}), loaded_store({.folder = path("other")});
+  store.put(4, "control", {1.0f, 2.0f});
+  fs::create_directories(path("run"));
+  save_federation(path("run"), {.round = 40}, store);
+  save_federation(path("run"), state, store);
+  EXPECT_EQ(newest_checkpoint(path("run")), path("run/checkpoint-41"));
+  EXPECT_FALSE(fs::exists(path("run/checkpoint-40")));
+  const FederationState loaded = load_federation(path("run/checkpoint-41"), loaded_store);
+  EXPECT_EQ(loaded.round, 41);
+  EXPECT_TRUE(loaded.ready);
+  EXPECT_EQ(loaded.normalisation, state.normalisation);
+  EXPECT_EQ(loaded.parameters, state.parameters);
+  EXPECT_EQ(loaded.server, state.server);
+  EXPECT_EQ(loaded.target_sum, state.target_sum);
+  EXPECT_EQ(loaded.target_error, state.target_error);
+  EXPECT_EQ(loaded.ratios[0].largest, state.ratios[0].largest);
+  EXPECT_TRUE(std::isnan(loaded.ratios[0].prior_error));
+  EXPECT_EQ(loaded.phases[0].traffic, state.phases[0].traffic);
+  EXPECT_EQ(loaded.history[0].accuracy, 1.0 / 7.0);
+  EXPECT_TRUE(std::isnan(loaded.history[0].loss));
+  EXPECT_EQ(loaded.warnings, state.warnings);
+  EXPECT_EQ(loaded_store.get(4, "control"), (std::vector<float>{1.0f, 2.0f}));
+}
+
+TEST_F(FederationRun, RefusesADamagedCheckpoint) {
+  NodeStore store({.folder = path("store")});
+  save_federation(path(""), {.round = 1, .parameters = {1.0f}}, store);
+  std::string bytes = bytes_of(path("checkpoint-1/server.safetensors"));
+  file("checkpoint-1/server.safetensors", bytes.substr(0, bytes.size() - 2));
+  EXPECT_THROW(load_federation(path("checkpoint-1"), store), Error);
+}
+
+}  // namespace
+}  // namespace labelshift
