@@ -19,6 +19,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -123,6 +124,15 @@ TEST(LinePlot, DrawsTheBandFromTheLowEndsToTheHighEnds) {
   EXPECT_NEAR(band[3].y, line[0].y + 2.0 * unit, 2.0 * kRounding);
   EXPECT_EQ(band[0].x, line[0].x);
   EXPECT_EQ(band[2].x, line[1].x);
+}
+
+TEST(LinePlot, BreaksALongTitleInsteadOfCuttingIt) {
+  LinePlot plot = plot_of({{"a", {1, 2}, {1, 2}, {}, {}}});
+  plot.title =
+      "The scenarios of a table with a title that is longer than one panel is wide, so that it needs two lines";
+  const std::string svg = line_plot(plot);
+  EXPECT_THAT(svg, Not(HasSubstr("…")));
+  EXPECT_THAT(svg, HasSubstr("two lines</text>"));
 }
 
 TEST(LinePlot, DrawsNoBandWithoutEnds) {

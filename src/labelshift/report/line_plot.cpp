@@ -17,6 +17,9 @@ constexpr std::size_t kMaxColumns = 4;
 constexpr double kMargin = 16.0;
 constexpr double kTickSize = 10.0;
 constexpr double kLabelSize = 11.0;
+constexpr double kTitleSize = 14.0;
+constexpr double kBoldWidth = 1.12;    // how much wider bold letters are
+constexpr double kTitleHeight = 18.0;  // of a line of the title
 constexpr double kLineHeight = 16.0;
 constexpr double kLegendSample = 36.0;  // from the start of an entry to its name
 constexpr double kMarkerPitch = 26.0;   // markers of a line are at least so far apart
@@ -513,7 +516,8 @@ std::string line_plot(const LinePlot& plot) {
 
   const std::vector<std::string> subtitle = wrapped(plot.subtitle, kLabelSize, full_width);
   const std::vector<LegendEntry> legend = legend_layout(names, full_width);
-  const double subtitle_top = kMargin + (plot.title.empty() ? 0.0 : 24.0);
+  const std::vector<std::string> title = wrapped(plot.title, kBoldWidth * kTitleSize, full_width);
+  const double subtitle_top = kMargin + (title.empty() ? 0.0 : 6.0 + kTitleHeight * static_cast<double>(title.size()));
   const double legend_top = subtitle_top + kLineHeight * static_cast<double>(subtitle.size()) + 4.0;
   const bool titled =
       std::any_of(plot.panels.begin(), plot.panels.end(), [](const LinePanel& panel) { return !panel.title.empty(); });
@@ -526,8 +530,9 @@ std::string line_plot(const LinePlot& plot) {
   Svg svg(width, height, plot.title,
           fmt::format("Line chart with {} of {}.", counted(plot.panels.size(), "panel", "panels"),
                       counted(names.size(), "series", "series")));
-  svg.text(kMargin, kMargin + 7.0, plot.title,
-           {.size = 14.0, .fill = kInkColour, .bold = true, .max_width = full_width}, "title");
+  for (std::size_t i = 0; i < title.size(); ++i)
+    svg.text(kMargin, kMargin + 7.0 + kTitleHeight * static_cast<double>(i), title[i],
+             {.size = kTitleSize, .fill = kInkColour, .bold = true, .max_width = full_width}, "title");
   for (std::size_t i = 0; i < subtitle.size(); ++i)
     svg.text(kMargin, subtitle_top + kLineHeight * (static_cast<double>(i) + 0.5), subtitle[i],
              {.size = kLabelSize, .fill = kQuietColour, .max_width = full_width}, "subtitle");
