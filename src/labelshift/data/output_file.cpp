@@ -83,4 +83,10 @@ void OutputFile::fail(int error) const {
   throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: {}", path_, why));
 }
 
+void write_file(const std::string& path, std::string_view text) {
+  OutputFile file(path);
+  file.write(text);
+  file.commit();
+}
+
 }  // namespace labelshift

@@ -31,4 +31,7 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
+/// Writes a file of this text, whole or not at all.
+void write_file(const std::string& path, std::string_view text);
+
 }  // namespace labelshift

@@ -258,12 +258,6 @@ void summarise(const Experiment& experiment, RowResult& row) {
   row.spread = mean_deviation(spread);
 }
 
-void write_file(const std::string& path, std::string_view text) {
-  OutputFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 std::string csv_text(const std::string& text) {
   std::string doubled;
   for (const char letter : text) doubled += letter == '"' ? "\"\"" : std::string(1, letter);

@@ -60,12 +60,6 @@ std::string predictor_folder(const StudySettings& settings) {
   return fmt::format("{}/predictors/{}-seed-{}", settings.output, version(), settings.scale.seed);
 }
 
-void write_file(const std::string& path, std::string_view text) {
-  OutputFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 /// Writes the settings of a study to its folder, or throws Error{kUsage} if other ones are there.
 void claim_folder(const std::string& folder, const Json& settings) {
   std::error_code error;
