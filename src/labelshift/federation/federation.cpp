@@ -12,6 +12,7 @@
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/rng.hpp"
 #include "labelshift/core/stopped.hpp"
+#include "labelshift/engine/float_sums.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/local_ratio.hpp"
 #include "labelshift/federation/shared_weights.hpp"
@@ -82,14 +83,14 @@ class Coordinator {
                               "start anew in another folder",
                               state_.parameters.size(), net->parameters().size()));
     const int first = state_.round;
+    Request request{.task = static_cast<std::uint32_t>(Task::kTrain),
+                    .weights = shared.gather(state_.parameters, state_.buffers)};
+    request.weights.insert(request.weights.end(), state_.control.begin(), state_.control.end());
     while (state_.round < settings_.rounds) {
       const int round = state_.round + 1;
       const std::vector<Index> cohort = cohort_of(round);
       const auto done = static_cast<double>(round - 1 - first) / (settings_.rounds - first);
-      Request request{.task = static_cast<std::uint32_t>(Task::kTrain),
-                      .round = static_cast<std::uint64_t>(round),
-                      .weights = shared.gather(state_.parameters, state_.buffers)};
-      request.weights.insert(request.weights.end(), state_.control.begin(), state_.control.end());
+      request.round = static_cast<std::uint64_t>(round);
       const CohortAnswer answer =
           ask("training", request, cohort, {.numbers = 2, .weights = std::ssize(request.weights)}, done,
               1.0 / (settings_.rounds - first));
@@ -101,6 +102,7 @@ class Coordinator {
       // c <- c + |S| / K mean_S (change of c_k)
       for (std::size_t i = 0; i < state_.control.size(); ++i)
         state_.control[i] += static_cast<float>(answer.weights[shared.size() + i] / static_cast<double>(all_.size()));
+      std::copy(state_.control.begin(), state_.control.end(), request.weights.begin() + shared.size());
       state_.round = round;
       if (round % settings_.evaluate_every == 0 || round == settings_.rounds) evaluate(shared);
       if (observer_.checkpoint) observer_.checkpoint(state_);
@@ -398,14 +400,12 @@ class Coordinator {
   }
 
   /// The server's step along the mean update; buffers become their mean. `weights` are shared parameters and buffers.
-  static void apply_mean(const CohortAnswer& answer, const SharedWeights& shared, ServerStep& server,
-                         std::vector<float>& weights) {
-    const double total = answer.numbers[0];
-    std::vector<float> update(shared.parameters());
-    for (std::size_t i = 0; i < update.size(); ++i) update[i] = static_cast<float>(answer.weights[i] / total);
-    server.step(std::span(weights).first(update.size()), update);
-    for (Index i = shared.parameters(); i < shared.size(); ++i)
-      weights[i] = static_cast<float>(answer.weights[i] / total);
+  void apply_mean(const CohortAnswer& answer, const SharedWeights& shared, ServerStep& server,
+                  std::vector<float>& weights) {
+    mean_.resize(shared.size());
+    divide_to_floats(std::span(answer.weights).first(mean_.size()), answer.numbers[0], mean_);
+    server.step(std::span(weights).first(shared.parameters()), std::span(mean_).first(shared.parameters()));
+    std::copy(mean_.begin() + shared.parameters(), mean_.end(), weights.begin() + shared.parameters());
   }
 
   /// The nodes that train in a round, in ascending order.
@@ -449,6 +449,7 @@ class Coordinator {
   std::vector<bool> tested_;  // (K) whether a node has test examples
   VectorXd holders_;          // (m) K_c, how many nodes hold class c
   VectorXd pooled_prior_;     // (m)
+  std::vector<float> mean_;   // of the last updates; memory to use again
 };
 
 }  // namespace

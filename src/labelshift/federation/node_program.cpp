@@ -248,6 +248,7 @@ class Program : public NodeProgram {
   /// Gives the model the weights of a request and the batch norms that are this node's own.
   SharedNet& model_for_node(std::span<const float> weights) {
     SharedNet& net = model();
+    round_held_ = 0;
     net.take(weights);
     if (net.shared.local_size() > 0) {
       const std::vector<float> mine = remembered(kBatchNormEntry, net.shared.local_size());
@@ -424,7 +425,11 @@ class Program : public NodeProgram {
       server_control = sent.last(size);
       sent = sent.first(sent.size() - server_control.size());
     }
-    SharedNet& net = model_for_node(sent);
+    const bool held = round_held_ > 0 && round_held_ == request.round;
+    SharedNet& net = held ? model() : model_for_node(sent);
+    // A gradient leaves the weights as they came, so the next node of this worker need not copy them again.
+    if (settings_.local.sends_gradient() && net.shared.local_size() == 0 && net.net->buffers().empty())
+      round_held_ = request.round;
     const std::span<float> parameters = net.net->parameters();
     std::vector<float> weights;
     if (settings_.ratio.weighted()) weights = remembered(kRatioEntry, classes());
@@ -571,6 +576,7 @@ class Program : public NodeProgram {
   NodeStore& store_;
   std::shared_ptr<const std::vector<NodeParts>> parts_;
   std::optional<SharedNet> model_, predictor_;
+  std::uint64_t round_held_ = 0;  // whose weights the model has; rounds are counted from 1
   std::map<Index, PredictorRows> predictor_rows_;
   Index node_ = 0;
 };

@@ -14,6 +14,7 @@
 #include "labelshift/core/blas.hpp"
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/stopped.hpp"
+#include "labelshift/engine/float_sums.hpp"
 
 namespace labelshift {
 namespace {
@@ -26,18 +27,6 @@ struct Arrival {
   std::uint64_t bytes = 0;
   bool there = false;
 };
-
-/// sum += values, in double. GCC makes vector instructions of the inner loop, whose length it knows: twice as fast.
-template <typename T>
-void add(const std::vector<T>& values, std::vector<double>& sum) {
-  constexpr std::size_t kBlock = 8;
-  const T* __restrict from = values.data();
-  double* __restrict to = sum.data();
-  std::size_t i = 0;
-  for (; i + kBlock <= values.size(); i += kBlock)
-    for (std::size_t k = i; k < i + kBlock; ++k) to[k] += static_cast<double>(from[k]);
-  for (; i < values.size(); ++i) to[i] += static_cast<double>(from[i]);
-}
 
 /// One request on its way through a cohort. All but `request`, `cohort` and `cancelled` is under the engine's lock.
 class Job {
@@ -70,8 +59,12 @@ class Job {
   void arrive(std::size_t position, Arrival& arrival) {
     --running_;
     arrival.there = true;
-    std::swap(window_[position % window_.size()], arrival);
-    add_arrivals();
+    if (position == added_) {  // nothing to wait for, so its memory is used again while it is in the cache
+      add_next(arrival);
+    } else {
+      std::swap(window_[position % window_.size()], arrival);
+    }
+    while (window_[added_ % window_.size()].there && add_next(window_[added_ % window_.size()])) continue;
   }
   /// No more nodes are started. Those before this one have been and run to their end, so that the exception thrown is
   /// that of the lowest node, whichever came first.
@@ -92,18 +85,18 @@ class Job {
     failed_ = position;
     failure_ = std::move(failure);
   }
-  void add_arrivals() {
-    for (;;) {
-      Arrival& arrival = window_[added_ % window_.size()];
-      if (!arrival.there || (failure_ && failed_ <= added_)) return;
-      try {
-        add_arrival(arrival);
-      } catch (...) {
-        return give_up(added_, std::current_exception());
-      }
-      arrival.there = false;
-      ++added_;
+  /// False if nothing more is to be added.
+  bool add_next(Arrival& arrival) {
+    if (failure_ && failed_ <= added_) return false;
+    try {
+      add_arrival(arrival);
+    } catch (...) {
+      give_up(added_, std::current_exception());
+      return false;
     }
+    arrival.there = false;
+    ++added_;
+    return true;
   }
   void add_arrival(Arrival& arrival) {
     auto& [numbers, weights, report] = arrival.update;
@@ -117,8 +110,8 @@ class Job {
           ErrorKind::kPeer,
           fmt::format("node {} sent {} numbers and {} weights, expected {} and {}, as node {} sent", cohort[added_] + 1,
                       numbers.size(), weights.size(), answer_.numbers.size(), answer_.weights.size(), cohort[0] + 1));
-    add(numbers, answer_.numbers);
-    add(weights, answer_.weights);
+    for (std::size_t i = 0; i < numbers.size(); ++i) answer_.numbers[i] += numbers[i];
+    add_floats(weights, answer_.weights);
     answer_.reports.push_back({cohort[added_], std::move(report)});
     answer_.traffic.up += arrival.bytes;
   }
@@ -205,6 +198,7 @@ class InProcessEngine : public Engine {
           prepared = true;
         }
         if (!program) program = make_program_();
+        arrival.update = {};  // so that the next one has its memory
         arrival.update = program->run(job.cohort[position], job.request, job.cancelled);
         arrival.bytes = encoded_size(arrival.update);
       } catch (...) {
