@@ -156,6 +156,25 @@ TEST_F(TrainCommand, ChoosesZetaEpochsAndCalibration) {
   EXPECT_THAT(labelshift("train --zeta auto --epochs 1 " + kAnyZeta).out, HasSubstr("\n* chosen: "));
 }
 
+TEST_F(TrainCommand, ChoosingGoesOnFromCheckpointsToTheSameBytes) {
+  trained(kAnyZeta + "--epochs 4 --output whole");
+  const CommandResult result =
+      shell("env --default-signal=INT labelshift train --epochs 4 --checkpoint c --output parts " + kAnyZeta +
+            R"(& training=$!
+    while ! [ -e c/zeta-0.1.safetensors ] && kill -0 $training; do sleep 0.01; done
+    kill -INT $training; wait $training)");
+  EXPECT_THAT(result.status, testing::AnyOf(0, 130));  // it may have been faster
+  const auto json = trained(kAnyZeta + "--epochs 4 --checkpoint c --resume --output parts");
+  EXPECT_GT(json["resumed_from"], 4);
+  EXPECT_EQ(bytes_of(path("parts")), bytes_of(path("whole")));
+  expect_failure("train " + kAnyZeta + "--checkpoint c", kUsage,
+                 "c/zeta-0.safetensors is there already; go on from it with --resume, or give another --checkpoint "
+                 "folder");
+  expect_failure("train " + kAnyZeta + "--epochs 8 --checkpoint c --resume", kUsage,
+                 "c/zeta-0.safetensors is of a training with epochs 1, 2, 4, not 1, 2, 4, 8; go on with the settings "
+                 "it was started with, or keep another checkpoint");
+}
+
 TEST_F(TrainCommand, TrainsOnATableOfAUser) {
   const CommandResult result = shell(
       R"(awk 'BEGIN { OFS = ","; srand(1); print "x,y,label"; for (i = 0; i < 300; ++i)
@@ -181,8 +200,6 @@ TEST_F(TrainCommand, EveryUsageErrorIsOneSentence) {
   refused("--calibration-fraction 0 --calibration none --zeta auto",
           "--zeta auto needs held-out examples to judge by; give a --calibration-fraction above 0, or a --zeta");
   refused("--resume", "--resume needs --checkpoint");
-  refused("--zeta auto --checkpoint c",
-          "--zeta auto trains several predictors and keeps no checkpoint; drop --checkpoint, or give a --zeta");
   refused("--set width=3", "logistic has no settings, so \"width\" cannot be set");
   refused("--set width", "--set: found \"width\", expected NAME=VALUE");
   expect_failure("train --model logistic", kUsage, "--data is required");

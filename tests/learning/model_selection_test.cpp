@@ -118,6 +118,31 @@ TEST_F(ChoosePredictor, LooksWhereATrainingStopsByItself) {
   EXPECT_EQ(selection.candidates[0].epochs, 1);
 }
 
+TEST_F(ChoosePredictor, GoesOnFromAFolderToTheSameBits) {
+  const SelectionSettings settings{.zetas = {0.0, 1.0}, .calibrations = {"none"}};
+  SoftmaxNet whole(data);
+  const Selection expected = choose_predictor(whole, examples, split.held_out, training, settings);
+  Selection selection;
+  int runs = 0;
+  for (bool ended = false; !ended; ++runs) {  // stopped again and again, in the middle of an epoch
+    SoftmaxNet net(data);
+    int steps = 0;
+    ended = true;
+    selection = choose_predictor(
+        net, examples, split.held_out, training, settings,
+        [&](std::string_view, double) { return ended = ++steps < 12; }, path(""));
+    if (ended) {
+      EXPECT_THAT(net.parameters(), testing::ElementsAreArray(whole.parameters()));
+    }
+  }
+  EXPECT_GT(runs, 4);
+  EXPECT_EQ(selection.epochs, 16);
+  EXPECT_EQ(selection.chosen, expected.chosen);
+  ASSERT_EQ(selection.candidates.size(), expected.candidates.size());
+  for (std::size_t i = 0; i < expected.candidates.size(); ++i)
+    EXPECT_EQ(selection.candidates[i].error, expected.candidates[i].error);
+}
+
 TEST_F(ChoosePredictor, NeedsEveryClassInTheTraining) {
   std::vector<Index> two_classes;
   for (const Index row : split.kept)

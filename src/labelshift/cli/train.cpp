@@ -85,8 +85,6 @@ void check_options(const TrainOptions& options) {
                     "none",
                     options.calibration));
   if (options.resume && options.checkpoint.empty()) bad("--resume needs --checkpoint");
-  if (options.automatic() && !options.checkpoint.empty())
-    bad("--zeta auto trains several predictors and keeps no checkpoint; drop --checkpoint, or give a --zeta");
 }
 
 TrainingSettings training_settings(const TrainOptions& options) {
@@ -133,59 +131,49 @@ NetSpec net_spec(const TrainOptions& options, const Dataset& data, std::span<con
           .normalisation = fit_normalisation(data, rows)};
 }
 
-/// The folder of --checkpoint.
-class CheckpointFolder {
- public:
-  /// Makes the folder and, to go on from there, gives the net the weights and `start` the state of a checkpoint.
-  CheckpointFolder(const TrainOptions& options, const RunDescription& run, Net& net, TrainingState& start)
-      : run_(run), net_(net), path_(options.checkpoint + "/checkpoint.safetensors") {
-    std::error_code error;
-    std::filesystem::create_directories(options.checkpoint, error);
-    check_writable(path_);
-    if (!std::filesystem::exists(path_, error)) return;
-    if (!options.resume)
-      throw Error(
-          ErrorKind::kUsage,
-          fmt::format("{} is there already; go on from it with --resume, or give another --checkpoint folder", path_));
-    start = load_checkpoint(path_, run, net);
-    epochs_ = start.cross_entropy.size();
-  }
+/// Makes the folder of --checkpoint. Whether what a training keeps in `path` there is to be gone on from.
+bool prepare_checkpoint(const TrainOptions& options, const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(options.checkpoint, error);
+  check_writable(path);
+  if (!std::filesystem::exists(path, error)) return false;
+  if (!options.resume)
+    throw Error(
+        ErrorKind::kUsage,
+        fmt::format("{} is there already; go on from it with --resume, or give another --checkpoint folder", path));
+  return true;
+}
 
-  void save(const TrainingState& state) {
-    save_checkpoint(path_, run_, net_, state);
-    epochs_ = state.cross_entropy.size();
-  }
-  /// "; the checkpoint of epoch 3 is intact", or nothing.
-  std::string intact() const {
-    return epochs_ > 0 ? fmt::format("; the checkpoint of epoch {} is intact", epochs_) : "";
-  }
-
- private:
-  RunDescription run_;
-  Net& net_;
-  std::string path_;
-  std::size_t epochs_ = 0;
-};
+/// "; the checkpoint of epoch 3 is intact", or nothing.
+std::string intact(std::size_t epochs) {
+  return epochs > 0 ? fmt::format("; the checkpoint of epoch {} is intact", epochs) : "";
+}
 
 /// Trains with one zeta. Returns false if an interrupt ended it.
 bool train_one(const TrainOptions& options, const TrainingExamples& examples, Net& net, const DeferInterrupt& interrupt,
                Progress& progress, Trained& trained) {
   const TrainingSettings settings = training_settings(options);
+  const std::string path = options.checkpoint.empty() ? "" : options.checkpoint + "/checkpoint.safetensors";
+  const RunDescription run = describe_run(net.spec(), examples, settings);
   TrainingState start;
-  std::optional<CheckpointFolder> folder;
-  if (!options.checkpoint.empty()) folder.emplace(options, describe_run(net.spec(), examples, settings), net, start);
-  trained.resumed_from = static_cast<int>(start.cross_entropy.size());
+  if (!path.empty() && prepare_checkpoint(options, path)) start = load_checkpoint(path, run, net);
+  std::size_t saved = start.cross_entropy.size();
+  trained.resumed_from = static_cast<int>(saved);
   const double before = static_cast<double>(trained.resumed_from) / settings.epochs;
   TrainingObserver observer;
   observer.step = [&](double done) {
     progress.show("training", (done - before) / (1.0 - before));  // from here on, for the time left
     return !interrupt.requested();
   };
-  if (folder) observer.epoch = [&](const TrainingState& state) { folder->save(state); };
+  if (!path.empty())
+    observer.epoch = [&](const TrainingState& state) {
+      save_checkpoint(path, run, net, state);
+      saved = state.cross_entropy.size();
+    };
   try {
     TrainingResult result = train_predictor(net, examples, settings, observer, std::move(start));
     if (result.stopped_by == TrainingStop::kObserver) {
-      if (folder) trained.interruption = "interrupted" + folder->intact();
+      if (!path.empty()) trained.interruption = "interrupted" + intact(saved);
       return false;
     }
     trained.zeta = settings.zeta;
@@ -194,7 +182,7 @@ bool train_one(const TrainOptions& options, const TrainingExamples& examples, Ne
     trained.stopped_by = result.stopped_by == TrainingStop::kThreshold ? "threshold" : "epochs";
     return true;
   } catch (const Error& error) {
-    throw Error(error.kind(), error.what() + (folder ? folder->intact() : ""));
+    throw Error(error.kind(), error.what() + intact(saved));
   }
 }
 
@@ -203,12 +191,22 @@ bool train_several(const TrainOptions& options, const TrainingExamples& examples
                    Net& net, const DeferInterrupt& interrupt, Progress& progress, Trained& trained) {
   SelectionSettings selection;
   if (options.calibration_given) selection.calibrations = {options.calibration};
-  trained.selection = choose_predictor(net, examples, held_out, training_settings(options), selection,
-                                       [&](std::string_view stage, double done) {
-                                         progress.show(stage, done);
-                                         return !interrupt.requested();
-                                       });
-  if (interrupt.requested()) return false;
+  if (!options.checkpoint.empty())
+    prepare_checkpoint(options, fmt::format("{}/zeta-{}.safetensors", options.checkpoint, selection.zetas[0]));
+  trained.selection = choose_predictor(
+      net, examples, held_out, training_settings(options), selection,
+      [&](std::string_view stage, double done) {
+        progress.show(stage, done);
+        return !interrupt.requested();
+      },
+      options.checkpoint);
+  trained.resumed_from = trained.selection->resumed_from;
+  if (interrupt.requested()) {
+    if (!options.checkpoint.empty())
+      trained.interruption =
+          fmt::format("interrupted; the checkpoints of {} epochs are intact", trained.selection->epochs);
+    return false;
+  }
   const Candidate& best = trained.selection->best();
   trained.zeta = best.zeta;
   trained.epochs = best.epochs;
@@ -280,7 +278,8 @@ std::string table_text(const TrainOptions& options, const Trained& trained) {
   std::string text = trained.selection ? candidates_table(*trained.selection) : "";
   text += fmt::format("Trained {} on {} examples of {} with zeta {}: {} epochs", options.model, trained.examples,
                       options.input.data, trained.zeta, trained.epochs);
-  if (trained.resumed_from > 0) text += fmt::format(" ({} of them before)", trained.resumed_from);
+  if (trained.resumed_from > 0)
+    text += fmt::format(" ({} {}before)", trained.resumed_from, trained.selection ? "of all trainings " : "of them ");
   if (!trained.cross_entropy.empty())
     text += fmt::format(", cross-entropy {:.4f} in the last", trained.cross_entropy.back());
   text += ".\n";

@@ -1,15 +1,18 @@
 #include "labelshift/learning/model_selection.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/estimators.hpp"
 #include "labelshift/core/probabilities.hpp"
 #include "labelshift/data/shifts.hpp"
+#include "labelshift/learning/checkpoint.hpp"
 #include "labelshift/learning/evaluation.hpp"
 #include "labelshift/learning/weights.hpp"
 
@@ -39,6 +42,36 @@ std::vector<int> looks(const TrainingSettings& training, const SelectionSettings
       epochs.push_back(epoch);
   return epochs;
 }
+
+/// The trainings of choose_predictor() in a folder: the last state of each zeta, and each state that is looked at.
+class SelectionFolder {
+ public:
+  SelectionFolder(std::string folder, RunDescription run, Net& net)
+      : folder_(std::move(folder)), run_(std::move(run)), net_(net) {}
+  bool has(double zeta) const { return !folder_.empty() && std::filesystem::exists(path(zeta)); }
+  TrainingState load(double zeta, std::optional<int> look = {}) {
+    return load_checkpoint(path(zeta, look), run(zeta), net_);
+  }
+  /// What is looked at is written first: where the last state is, all looks before it are.
+  void save(double zeta, const TrainingState& state, bool look) {
+    if (folder_.empty()) return;
+    if (look) save_checkpoint(path(zeta, static_cast<int>(std::ssize(state.cross_entropy))), run(zeta), net_, state);
+    save_checkpoint(path(zeta), run(zeta), net_, state);
+  }
+
+ private:
+  std::string path(double zeta, std::optional<int> look = {}) const {
+    return fmt::format("{}/zeta-{}{}.safetensors", folder_, zeta, look ? fmt::format("-epoch-{}", *look) : "");
+  }
+  RunDescription run(double zeta) const {
+    RunDescription run = run_;
+    run["zeta"] = fmt::format("{}", zeta);
+    return run;
+  }
+  std::string folder_;
+  RunDescription run_;
+  Net& net_;
+};
 
 }  // namespace
 
@@ -107,43 +140,63 @@ PriorTrials::Score PriorTrials::score(const RowMajorMatrix<float>& logits, const
 
 Selection choose_predictor(Net& net, const TrainingExamples& examples, std::span<const Index> held_out,
                            const TrainingSettings& training, const SelectionSettings& settings,
-                           const std::function<bool(std::string_view stage, double done)>& progress) {
+                           const std::function<bool(std::string_view stage, double done)>& progress,
+                           const std::string& checkpoint_folder) {
   const Dataset& data = examples.data;
   const std::vector<int> labels = labels_of(data, held_out);
   const Eigen::VectorXd prior =
       label_prior(labels_of(data, examples.rows), {}, data.classes(), /*smoothing=*/0.0, data.class_names);
   const PriorTrials trials(labels, prior, settings, training.seed);
   const std::vector<int> epochs = looks(training, settings);
+  RunDescription run = describe_run(net.spec(), examples, training);
+  run["epochs"] = fmt::format("{}", fmt::join(epochs, ", "));  // which decide what there is to look at
+  run["stop-below"] = fmt::format("{}", training.stop_below);
+  SelectionFolder folder(checkpoint_folder, std::move(run), net);
   const WeightSnapshot start(net);
   std::optional<WeightSnapshot> best;
   Selection selection;
-  for (std::size_t run = 0; run < settings.zetas.size(); ++run) {
+  for (const double zeta : settings.zetas) {
     TrainingSettings one = training;
-    one.zeta = settings.zetas[run];
+    one.zeta = zeta;
     one.epochs = epochs.back();
+    const auto looked_at = [&](int epoch, double cross_entropy) {
+      return cross_entropy < one.stop_below || std::find(epochs.begin(), epochs.end(), epoch) != epochs.end();
+    };
     const auto look = [&](int epoch) {
       const RowMajorMatrix<float> logits = evaluate_logits(net, data, held_out);
       for (const std::string& calibration : settings.calibrations) {
         const PriorTrials::Score score = trials.score(logits, calibration);
-        selection.candidates.push_back({one.zeta, epoch, calibration, score.error, score.standard_error});
+        selection.candidates.push_back({zeta, epoch, calibration, score.error, score.standard_error});
         if (best && score.error >= selection.best().error) continue;
         selection.chosen = selection.candidates.size() - 1;
         best.emplace(net);
       }
     };
+    start.restore(net);
+    TrainingState state;
+    if (folder.has(zeta)) {
+      state = folder.load(zeta);
+      for (int epoch = 1; epoch <= std::ssize(state.cross_entropy); ++epoch) {
+        if (!looked_at(epoch, state.cross_entropy[epoch - 1])) continue;
+        folder.load(zeta, epoch);
+        look(epoch);
+      }
+      state = folder.load(zeta);
+      selection.resumed_from += static_cast<int>(std::ssize(state.cross_entropy));
+    }
     TrainingObserver observer;
     observer.step = [&](double done) {
-      return !progress || progress(fmt::format("training with zeta {}", one.zeta), done);
+      return !progress || progress(fmt::format("training with zeta {}", zeta), done);
     };
-    observer.epoch = [&](const TrainingState& state) {
-      const auto epoch = static_cast<int>(std::ssize(state.cross_entropy));
-      const bool last = state.cross_entropy.back() < one.stop_below || epoch == one.epochs;
-      if (last || std::find(epochs.begin(), epochs.end(), epoch) != epochs.end()) look(epoch);
+    observer.epoch = [&](const TrainingState& now) {
+      const auto epoch = static_cast<int>(std::ssize(now.cross_entropy));
+      const bool is_looked_at = looked_at(epoch, now.cross_entropy.back());
+      if (is_looked_at) look(epoch);
+      folder.save(zeta, now, is_looked_at);
     };
-    start.restore(net);
-    if (train_predictor(net, {data, examples.rows, examples.weights}, one, observer).stopped_by ==
-        TrainingStop::kObserver)
-      break;
+    const TrainingResult result = train_predictor(net, examples, one, observer, std::move(state));
+    selection.epochs += static_cast<int>(std::ssize(result.state.cross_entropy));
+    if (result.stopped_by == TrainingStop::kObserver) break;
   }
   if (!best) return selection;  // the observer ended it before there was anything to choose from
   best->restore(net);

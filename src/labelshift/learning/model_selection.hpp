@@ -30,6 +30,8 @@ struct Candidate {
 struct Selection {
   std::vector<Candidate> candidates;
   std::size_t chosen = 0;
+  int epochs = 0;        // trained, over all zetas
+  int resumed_from = 0;  // of them, those that were there already
   CalibrationFit calibration;  // the chosen one, fitted on all held-out examples
 
   const Candidate& best() const { return candidates[chosen]; }
@@ -69,8 +71,12 @@ class PriorTrials {
 /// Chooses zeta, the number of epochs and the calibration together, for `--zeta auto`: trains once for each zeta from
 /// the weights that `net` has, looks at it after some epochs, and keeps what errs least in PriorTrials. The net then
 /// has the chosen weights. Costs as many trainings as there are zetas. `training.zeta` is not used.
+///
+/// With a folder it keeps there what it has trained, after every epoch, and goes on from what it finds there, to the
+/// same bits. Throws as load_checkpoint() does if that is of another run.
 Selection choose_predictor(Net& net, const TrainingExamples& examples, std::span<const Index> held_out,
                            const TrainingSettings& training, const SelectionSettings& settings = {},
-                           const std::function<bool(std::string_view stage, double done)>& progress = {});
+                           const std::function<bool(std::string_view stage, double done)>& progress = {},
+                           const std::string& checkpoint_folder = "");
 
 }  // namespace labelshift
