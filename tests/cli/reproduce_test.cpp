@@ -21,11 +21,10 @@ TEST_F(ReproduceCommand, ListsTheFiguresOfADataSetWithTheirCost) {
   EXPECT_THAT(result.out, testing::Not(HasSubstr("\nfigure-1 ")));
 }
 
-TEST_F(ReproduceCommand, ListsTheTablesWithTheirRuns) {
+TEST_F(ReproduceCommand, ListsTheTablesWithTheirCost) {
   const CommandResult result = labelshift("reproduce");
   EXPECT_EQ(result.status, 0) << result.err;
-  // Eleven rows, three seeds and three candidates each.
-  EXPECT_THAT(result.out, testing::ContainsRegex("\ntable-2 .* 72 runs *\n"));
+  EXPECT_THAT(result.out, testing::ContainsRegex("\ntable-2 .* [0-9.]+ (min|h) *\n"));
   for (const char* name :
        {"table-1", "table-3", "table-4", "table-6", "table-7", "figure-6", "figure-7", "mnist-lenet"})
     EXPECT_THAT(result.out, HasSubstr(std::string("\n") + name + " "));

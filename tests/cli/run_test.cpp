@@ -145,8 +145,9 @@ TEST_F(RunCommand, SaysWhatIsWrong) {
                  "--predictor: unknown predictor \"mine\" (known: local, federated)");
   expect_failure("run small.toml --set rounds", kUsage,
                  "--set rounds: expected SECTION.KEY=VALUE, such as training.rounds=100");
-  expect_failure("run small.toml --set training.local-steps=1", kUsage,
-                 "scaffold with one local step is fedavg; give local-steps above 1, or algorithm = \"fedavg\"");
+  expect_failure(
+      "run small.toml --set training.local-steps=1", kUsage,
+      "small.toml: scaffold with one local step is fedavg; give local-steps above 1, or algorithm = \"fedavg\"");
   expect_failure("run none.toml", kUsage, "cannot read none.toml: no such file or directory; name an experiment file");
   EXPECT_FALSE(std::filesystem::exists(path("results")));
 }

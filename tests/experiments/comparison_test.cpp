@@ -135,7 +135,8 @@ TEST_F(ComparisonTest, TakesACandidateThatDivergesForTheWorst) {
 TEST_F(ComparisonTest, RefusesSettingsOfAnyRowBeforeItRuns) {
   Experiment experiment = parse_experiment(kText, "small.toml", "/");
   experiment.runs[1].settings.federation.sampled = 6;
-  expect_error(ErrorKind::kUsage, "FedAvg: sampled is 6, expected at most the 5 nodes there are, or 0 for all",
+  expect_error(ErrorKind::kUsage,
+               "small.toml, line 23 (\"FedAvg\"): sampled is 6, expected at most the 5 nodes there are, or 0 for all",
                [&] { run_comparison(experiment, {.output = path("out")}); });
   EXPECT_FALSE(fs::exists(path("out")));
 }
@@ -146,6 +147,7 @@ TEST_F(ComparisonTest, SaysWhichRowAWarningIsAbout) {
   // Node 2 has no example of class 0.
   for (ComparedRun& run : experiment.runs) {
     run.settings.data.partition = "shares";
+    run.settings.data.nodes = 0;
     run.settings.data.train_shares = {{5, 5, 5, 5, 5, 5, 5, 5, 5, 5}, {0, 10, 5, 5, 5, 5, 5, 5, 5, 5}};
     run.settings.data.test_shares = run.settings.data.train_shares;
   }

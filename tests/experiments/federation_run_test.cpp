@@ -12,6 +12,7 @@
 #include <set>
 
 #include "labelshift/core/stopped.hpp"
+#include "labelshift/data/safetensors.hpp"
 #include "labelshift/experiments/federation_checkpoint.hpp"
 #include "labelshift/learning/predictor.hpp"
 #include "labelshift/learning/training_threads.hpp"
@@ -81,6 +82,30 @@ TEST_F(FederationRun, LeavesASummaryAModelAndNothingElse) {
   EXPECT_EQ(summary["seed"], 0);
   EXPECT_EQ(load_predictor(path("run/model.safetensors")).class_names.size(), 10u);
   EXPECT_THAT(bytes_of(path("run/rounds.csv")), HasSubstr("\n12,5,"));
+}
+
+TEST_F(FederationRun, WritesTheBatchNormsOfEveryNodeThatTrained) {
+  RunSettings settings = small_settings();
+  settings.federation.algorithm = "fedbn";
+  settings.federation.model = {"resnet18", {{"width", "1"}}};
+  settings.federation.rounds = 2;
+  settings.federation.sampled = 1;
+  settings.federation.ratio.method = "none";
+  run_in_folder(task("run", settings), {});
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(path("run/batch-norms"))) files.push_back(entry.path());
+  ASSERT_GE(files.size(), 1u);
+  ASSERT_LE(files.size(), 2u);  // one node a round
+  const Predictor model = load_predictor(path("run/model.safetensors"));
+  const SafetensorsFile own(files[0]);
+  std::vector<std::string> expected;
+  for (const TensorPlace& place : model.net->tensors())
+    if (place.batch_norm) expected.push_back(place.name);
+  std::vector<std::string> names;
+  for (const NamedTensor& tensor : own.tensors()) names.push_back(tensor.name);
+  EXPECT_THAT(names, testing::UnorderedElementsAreArray(expected));
+  const std::span<const float> scale = own.tensor("bn1.running_mean", {1});
+  EXPECT_NE(scale[0], 0.0F);  // what it starts with
 }
 
 TEST_F(FederationRun, GoesOnFromWhereItWasStopped) {

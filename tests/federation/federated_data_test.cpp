@@ -184,6 +184,12 @@ TEST(FederatedData, RefusesSettingsThatMakeNoFederation) {
   refused({.set = kSmall, .partition = "idd", .nodes = 2}, ErrorKind::kUsage,
           "unknown partition \"idd\"; did you mean \"iid\"? (known: iid, dirichlet, shares, paper-5, paper-100, "
           "paper-200)");
+  refused({.set = kSmall, .partition = "paper-5", .nodes = 7}, ErrorKind::kUsage,
+          "data: the partition paper-5 has its own number of nodes; leave nodes out");
+  refused({.set = kSmall, .partition = "paper-5", .train_shares = {{1}}}, ErrorKind::kUsage,
+          "data: found shares with the partition paper-5; leave them out, or use the partition shares");
+  refused({.nodes = 2, .folders = {{kSmall, kSmall}}}, ErrorKind::kUsage,
+          "data: there are as many nodes as folders; leave nodes out");
   refused({.set = kSmall, .partition = "iid"}, ErrorKind::kUsage,
           "data: found 0 nodes, expected 1 to 1000000 for the partition iid");
   refused({.set = kSmall, .partition = "iid", .nodes = 2, .fraction = 0.0}, ErrorKind::kUsage,

@@ -583,6 +583,7 @@ TEST(FederationSettings, AreRefusedWhereTheyMakeNoSense) {
     s.local.steps = 5;
     s.weighting = Weighting::kPooled;
   });
+  refused("momentum is of sgd; adam has beta1 instead", [](auto& s) { s.server.momentum = 0.9; });
   refused("beta1 is 1", [](auto& s) { s.server.beta1 = 1.0; });
   refused("learning-rate of [ratio] is 0", [](auto& s) { s.ratio.learning_rate = 0.0; });
   refused("not both", [](auto& s) { s.local.steps = s.local.epochs = 2; });

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <memory>
@@ -55,17 +56,20 @@ const std::vector<FederationTable>& federation_tables() {
   return rows;
 }
 
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
+  for (const RatioFigure& figure : ratio_figures()) names.push_back(figure.name);
+  for (const FederationTable& table : federation_tables()) names.emplace_back(table.name);
+  return names;
+}
+
+/// Nothing if a study of ratios has this name.
 const FederationTable* find_federation_table(const std::string& name) {
-  std::vector<std::string> known;
-  for (const RatioFigure& figure : ratio_figures()) {
+  for (const RatioFigure& figure : ratio_figures())
     if (figure.name == name) return nullptr;
-    known.push_back(figure.name);
-  }
-  for (const FederationTable& table : federation_tables()) {
+  for (const FederationTable& table : federation_tables())
     if (table.name == name) return &table;
-    known.emplace_back(table.name);
-  }
-  throw unknown_name("table or figure", name, known);
+  throw unknown_name("table or figure", name, all_names());
 }
 
 std::string duration_text(double seconds) {
@@ -80,34 +84,29 @@ void list(const StudySettings& settings) {
   std::optional<Progress> progress(std::in_place);
   progress->show("timing the parts of each experiment");
   const double cores = settings.workers > 0 ? settings.workers : std::max(1u, std::thread::hardware_concurrency());
+  TrainingCost training(settings.device);
   std::vector<std::vector<std::string>> rows{{"name", "what", "training", "trials"}};
   for (const RatioFigure& figure : ratio_figures()) {
     if (!has_panels(figure, settings.scale)) continue;
-    const StudyCost cost = estimate_cost(figure, settings);
+    const StudyCost cost = estimate_cost(figure, settings, training);
     rows.push_back({figure.name, figure.summary, duration_text(cost.training_seconds / cores),
                     duration_text(cost.trial_seconds / cores)});
   }
-  progress.reset();
   if (settings.scale.data.empty())
     for (const FederationTable& table : federation_tables()) {
-      std::size_t runs = 0;
-      for (const char* name : table.experiments) {
-        const Experiment experiment = shipped_experiment(name);
-        for (const ComparedRun& run : experiment.runs) {
-          std::size_t trials = run.tune.empty() ? 0 : 1;
-          for (const TunedSetting& setting : run.tune) trials *= setting.values.size();
-          runs += experiment.seeds.size() + trials;
-        }
-      }
-      rows.push_back({table.name, table.summary, fmt::format("{} runs", runs), ""});
+      double seconds = 0.0;
+      for (const char* name : table.experiments)
+        seconds += comparison_seconds(shipped_experiment(name), settings.output, training);
+      rows.push_back({table.name, table.summary, duration_text(seconds / cores), ""});
     }
+  progress.reset();
   std::size_t widest = 0;
   for (const auto& row : rows) widest = std::max(widest, row[1].size());
   std::string text;
   for (const auto& row : rows)
     text += fmt::format("{:<12} {:<{}} {:>9} {:>9}\n", row[0], row[1], widest, row[2], row[3]);
   print(text + fmt::format("\nTimes are estimates for {:.0f} cores of this machine when nothing else runs; predictors "
-                           "are shared, so the second figure on the same data trains none.\n",
+                           "are shared, so the second figure on the same data trains none, and tables share runs.\n",
                            cores));
 }
 
@@ -222,7 +221,8 @@ void add_reproduce(CLI::App& app) {
   FigureScale& scale = options->study.scale;
   CLI::App& command =
       *app.add_subcommand("reproduce", "Make a table or figure of the paper; without a name, list them");
-  command.add_option("name", options->name, "The table or figure, such as table-2");
+  command.add_option("name", options->name, "The table or figure, such as table-2")
+      ->type_name(fmt::format("{{{}}}", fmt::join(all_names(), ",")));  // for completion
   command.add_option("--output", options->study.output, "Folder for results; what is in it is used again")
       ->capture_default_str();
   command.add_option("--trials", scale.trials, "Test sets drawn at each point, for each predictor")

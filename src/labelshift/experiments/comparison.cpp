@@ -171,31 +171,19 @@ double judged_accuracy(const Experiment& experiment, const RunResult& run) {
   return last[static_cast<std::size_t>(experiment.report_node - 1)].accuracy;
 }
 
-/// K without the data. 0: that depends on them.
-Index node_count(const DataSettings& data) {
-  if (data.only_node > 0) return 1;
-  if (!data.folders.empty()) return std::ssize(data.folders);
-  if (data.partition == "iid" || data.partition == "dirichlet") return data.nodes;
-  if (data.partition == "shares") return std::ssize(data.train_shares);
-  for (const NodeTable& table : node_tables())
-    if (data.partition == table.name) return table.groups * table.nodes_per_group;
-  return 0;
-}
-
 void check_rows(const Experiment& experiment) {
   for (const ComparedRun& run : experiment.runs)
     for (const Candidate& candidate : candidates_of(run)) {
       const Index nodes = node_count(candidate.run.settings.data);
       if (nodes == 0) continue;  // what is wrong with the data is said where they are made
-      if (nodes > 1 && experiment.report_node > nodes)
-        throw Error(ErrorKind::kUsage,
-                    fmt::format("report-node is {}, expected a node from 1 to {}, or 0 for the average",
-                                experiment.report_node, nodes));
       try {
+        if (nodes > 1 && experiment.report_node > nodes)
+          throw Error(ErrorKind::kUsage,
+                      fmt::format("report-node is {}, expected a node from 1 to {}, or 0 for the average",
+                                  experiment.report_node, nodes));
         check_settings(candidate.run.settings.federation, nodes);
       } catch (const Error& error) {
-        throw Error(error.kind(),
-                    experiment.runs.size() == 1 ? error.what() : fmt::format("{}: {}", run.name, error.what()));
+        throw Error(error.kind(), fmt::format("{}: {}", run.place, error.what()));
       }
     }
 }
@@ -373,6 +361,20 @@ MeanDeviation mean_deviation(const std::vector<double>& values) {
     if (!std::isnan(value)) squares += (value - result.mean) * (value - result.mean);
   if (count > 1.0) result.deviation = std::sqrt(squares / (count - 1.0));
   return result;
+}
+
+double comparison_seconds(const Experiment& experiment, const std::string& output, TrainingCost& cost) {
+  double seconds = 0.0;
+  const auto add = [&](const RunTask& task) {
+    if (!is_finished(task)) seconds += cost.of_federation(task.settings);
+  };
+  for (const ComparedRun& row : experiment.runs) {
+    const std::vector<Candidate> candidates = candidates_of(row);
+    if (!row.tune.empty())
+      for (std::size_t i = 0; i < candidates.size(); ++i) add(trial_task(experiment, row, candidates[i], i, output));
+    for (const std::uint64_t seed : experiment.seeds) add(task_of(experiment, row, seed, output));
+  }
+  return seconds;
 }
 
 ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSettings& settings,

@@ -5,6 +5,7 @@
 
 #include "labelshift/experiments/experiment_file.hpp"
 #include "labelshift/experiments/federation_run.hpp"
+#include "labelshift/experiments/training_cost.hpp"
 
 namespace labelshift {
 
@@ -61,5 +62,8 @@ struct ComparisonSettings {
 /// throws, and Error{kUsage} for settings of any row that do not go together, before anything is run.
 ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSettings& settings,
                                 const RunObserver& observer = {});
+
+/// What the runs that are not there yet would take on one thread, of an experiment on a known data set.
+double comparison_seconds(const Experiment& experiment, const std::string& output, TrainingCost& cost);
 
 }  // namespace labelshift

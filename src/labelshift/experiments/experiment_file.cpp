@@ -514,7 +514,7 @@ class Reader {
       if (!entries || entries->empty()) fail(*list, "compare is no list of tables; write [[compare]] above each");
       for (const toml::node& entry : *entries) result.runs.push_back(compared(entry, base, result.runs));
     } else {
-      result.runs.push_back({.name = base.federation.algorithm, .settings = base});
+      result.runs.push_back({.name = base.federation.algorithm, .place = name_, .settings = base});
     }
     return result;
   }
@@ -603,7 +603,7 @@ class Reader {
   ComparedRun compared(const toml::node& value, const RunSettings& base, const std::vector<ComparedRun>& before) const {
     const auto* table = value.as_table();
     if (!table) unexpected("compare", value, "a table");
-    ComparedRun result{.settings = base};
+    ComparedRun result{.place = place(value), .settings = base};
     std::vector<std::string> known{"name", "paper", "paper-sd", "paper-nodes", "tune"};
     const std::vector<std::string> sections = section_names();
     known.insert(known.end(), sections.begin(), sections.end());
@@ -626,6 +626,7 @@ class Reader {
       }
     }
     if (const toml::node* list = table->get("tune")) result.tune = tune(*list, result.settings);
+    result.place += fmt::format(" (\"{}\")", result.name);
     if (result.folder_name().empty()) fail(value, "a [[compare]] has no name; every row of the comparison needs one");
     for (const ComparedRun& other : before)
       if (other.folder_name() == result.folder_name())

@@ -33,6 +33,7 @@ struct PaperFigure {
 /// A row of a comparison.
 struct ComparedRun {
   std::string name;
+  std::string place;  // where it stands, for messages
   RunSettings settings;
   PaperFigure paper;
   std::vector<TunedSetting> tune;  // every combination is tried on kTuningSeed, and the best is kept

@@ -21,8 +21,10 @@
 #include "labelshift/data/text_lines.hpp"
 #include "labelshift/engine/in_process/in_process_engine.hpp"
 #include "labelshift/experiments/federation_checkpoint.hpp"
+#include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/node_program.hpp"
 #include "labelshift/learning/predictor.hpp"
+#include "labelshift/learning/weights.hpp"
 
 namespace labelshift {
 namespace {
@@ -43,9 +45,10 @@ struct Paths {
         rounds(folder + "/rounds.csv"),
         summary(folder + "/summary.json"),
         model(folder + "/model.safetensors"),
+        batch_norms(folder + "/batch-norms"),
         nodes(folder + "/nodes"),
         lock(folder + "/lock") {}
-  std::string settings, rounds, summary, model, nodes, lock;
+  std::string settings, rounds, summary, model, batch_norms, nodes, lock;
 };
 
 std::string read_file(const std::string& path) {
@@ -276,6 +279,19 @@ void write_model(const std::string& path, const FederationSettings& settings, co
                         .origin = {.seed = settings.seed}});
 }
 
+/// Of fedbn: a file for each node that has trained, with what the model is to be given there.
+void write_batch_norms(const std::string& folder, Net& model, const NodeStore& store, Index nodes) {
+  for (Index node = 0; node < nodes; ++node) {
+    if (!take_batch_norms(model, store, node)) continue;
+    std::vector<NamedTensor> tensors = weights_of(model);
+    for (std::size_t i = tensors.size(); i-- > 0;)
+      if (!model.tensors()[i].batch_norm) tensors.erase(tensors.begin() + static_cast<Index>(i));
+    std::error_code ignored;
+    fs::create_directories(folder, ignored);
+    write_safetensors(fmt::format("{}/node-{}.safetensors", folder, node + 1), tensors, {{"format", "pt"}});
+  }
+}
+
 /// Makes the folder this run's own. One where nothing was saved may have been of any run.
 void claim_folder(const RunTask& task, bool resume) {
   const Paths paths(task.folder);
@@ -346,6 +362,9 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ru
                    .notes = data.notes};
   write_file(paths.rounds, rounds_text(result.state.history));
   write_model(paths.model, settings, federation, result.state, *data.nodes.front().train);
+  if (find_algorithm(settings.algorithm).local_batch_norm)
+    write_batch_norms(paths.batch_norms, *global_model(settings, federation, result.state), store,
+                      std::ssize(data.nodes));
   write_file(paths.summary, summary_text(task, result));
   remove_checkpoints(task.folder);
   fs::remove_all(paths.nodes, error);

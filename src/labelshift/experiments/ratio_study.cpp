@@ -149,33 +149,12 @@ double seconds_of(const Work& work) {
   return elapsed / calls;
 }
 
-/// Random images of the size of a data set's.
-Dataset stand_in(const KnownDataset& known) {
-  const bool colour = known.name.starts_with("cifar");
-  Dataset data{.shape = colour ? ExampleShape{3, 32, 32} : ExampleShape{1, 28, 28}};
-  constexpr Index kExamples = 256;
-  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(kExamples * data.shape.size()));
-  Rng rng(0);
-  for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(rng());
-  data.values = std::move(bytes);
-  for (Index c = 0; c < known.classes; ++c) data.class_names.push_back(std::to_string(c));
-  for (Index i = 0; i < kExamples; ++i) data.labels.push_back(static_cast<int>(i % known.classes));
-  return data;
-}
-
-/// What a training with one zeta takes on one thread, by the time of a few steps on these examples.
-double training_seconds(const PredictorRecipe& recipe, const Dataset& data, Index examples, Device device) {
-  const std::vector<Index> rows = all_rows(std::min<Index>(64, data.size()));
-  const auto net = make_net({.name = recipe.net,
-                             .settings = recipe.settings,
-                             .shape = data.shape,
-                             .classes = data.classes(),
-                             .normalisation = fit_normalisation(data, rows)},
-                            0, device);
-  const double step = seconds_of([&] { train_predictor(*net, {data, rows, {}}, {.epochs = 1}); });
-  if (recipe.examples > 0) examples = recipe.examples;
-  return step / static_cast<double>(rows.size()) * static_cast<double>(examples) * (1.0 - recipe.held_out) *
-         recipe.epochs;
+/// What making a predictor takes, if a step takes so long for each of its examples.
+double training_seconds(const PredictorKey& key, Index available, double per_example) {
+  const PredictorRecipe& recipe = key.recipe;
+  const double trainings = key.zeta ? 1.0 : static_cast<double>(SelectionSettings().zetas.size());
+  const auto examples = static_cast<double>(recipe.examples > 0 ? recipe.examples : available);
+  return per_example * trainings * examples * (1.0 - recipe.held_out) * recipe.epochs;
 }
 
 /// A part of the work, and what it weighs against the others.
@@ -218,14 +197,13 @@ void run_jobs(const std::string& stage, const std::vector<Job>& jobs, const Stud
 void prepare_predictors(const RatioFigure& figure, const StudySettings& settings, PredictorStore& store,
                         const StudyObserver& observer) {
   std::vector<Job> trainings, predictions;
-  std::map<std::string, double> cost;  // seconds of a training, by recipe; what shares of all the work they are
+  TrainingCost cost(settings.device);  // for what shares of all the work they are
   for (const PredictorKey& key : predictors_of(figure)) {
     if (store.has(key)) continue;
-    double& seconds = cost[key.recipe.name()];
     const Dataset& train = store.data(key.recipe.data).parts.train;
-    if (seconds == 0.0) seconds = training_seconds(key.recipe, train, train.size(), settings.device);
-    const double times = key.zeta ? 1.0 : static_cast<double>(SelectionSettings().zetas.size());
-    trainings.push_back({times * seconds, [&store, key](const WorkObserver& watch) { store.train(key, watch); }});
+    const double per_example = cost.per_example({key.recipe.net, key.recipe.settings}, train.shape, train.classes());
+    trainings.push_back({training_seconds(key, train.size(), per_example),
+                         [&store, key](const WorkObserver& watch) { store.train(key, watch); }});
   }
   run_jobs(fmt::format("training {} predictors", trainings.size()), trainings, settings, observer);
   std::set<std::string> seen;
@@ -426,19 +404,18 @@ StudyResult run_ratio_study(const RatioFigure& whole, const StudySettings& setti
   return result;
 }
 
-StudyCost estimate_cost(const RatioFigure& whole, const StudySettings& settings) {
+StudyCost estimate_cost(const RatioFigure& whole, const StudySettings& settings, TrainingCost& training) {
   const FigureScale& scale = settings.scale;
   const RatioFigure figure = scaled(whole, scale);
   const std::string folder = settings.output + "/" + figure.name;
   const PredictorStore store(predictor_folder(settings), scale.seed);
   StudyCost cost;
-  std::map<std::string, double> per_training;
   for (const PredictorKey& key : predictors_of(figure)) {
     if (store.has(key)) continue;
-    double& seconds = per_training[key.recipe.name()];
     const KnownDataset& known = find_known_dataset(key.recipe.data);
-    if (seconds == 0.0) seconds = training_seconds(key.recipe, stand_in(known), known.train_size, settings.device);
-    cost.training_seconds += (key.zeta ? 1.0 : static_cast<double>(SelectionSettings().zetas.size())) * seconds;
+    const double per_example =
+        training.per_example({key.recipe.net, key.recipe.settings}, shape_of(known), known.classes);
+    cost.training_seconds += training_seconds(key, known.train_size, per_example);
   }
   std::map<std::string, double> per_row;
   for (const Point& point : points_of(figure, scale, folder)) {

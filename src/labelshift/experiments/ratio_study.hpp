@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "labelshift/experiments/ratio_summary.hpp"
+#include "labelshift/experiments/training_cost.hpp"
 
 namespace labelshift {
 
@@ -39,6 +40,6 @@ struct StudyCost {
   double training_seconds = 0.0;  // of one core
   double trial_seconds = 0.0;     // of one core
 };
-StudyCost estimate_cost(const RatioFigure& figure, const StudySettings& settings);
+StudyCost estimate_cost(const RatioFigure& figure, const StudySettings& settings, TrainingCost& training);
 
 }  // namespace labelshift

@@ -129,7 +129,13 @@ void check_partition(const DataSettings& settings) {
   if (settings.partition.empty()) refuse("no partition says which node gets what of " + settings.set);
   if (std::find(known.begin(), known.end(), settings.partition) == known.end())
     throw unknown_name("partition", settings.partition, known);
-  if (settings.partition == "iid" || settings.partition == "dirichlet") {
+  const bool counted = settings.partition == "iid" || settings.partition == "dirichlet";
+  if (!counted && settings.nodes > 0)
+    refuse(fmt::format("the partition {} has its own number of nodes; leave nodes out", settings.partition));
+  if (settings.partition != "shares" && !(settings.train_shares.empty() && settings.test_shares.empty()))
+    refuse(fmt::format("found shares with the partition {}; leave them out, or use the partition shares",
+                       settings.partition));
+  if (counted) {
     if (settings.nodes < 1 || settings.nodes > kMostNodes)
       refuse(fmt::format("found {} nodes, expected 1 to {} for the partition {}", settings.nodes, kMostNodes,
                          settings.partition));
@@ -228,6 +234,7 @@ void check_alike(const Dataset& data, const std::string& path, const Dataset& fi
 
 FederatedData read_folders(const DataSettings& settings) {
   if (!settings.partition.empty()) refuse("folders of nodes need no partition; leave it out");
+  if (settings.nodes > 0) refuse("there are as many nodes as folders; leave nodes out");
   if (settings.fraction != 1.0) refuse("a fraction goes with a data set, not with folders of nodes");
   std::vector<std::unique_ptr<Dataset>> train, test;
   for (std::size_t k = 0; k < settings.folders.size(); ++k) {
@@ -261,6 +268,16 @@ FederatedData read_folders(const DataSettings& settings) {
 bool FederatedData::labelled_tests() const {
   return std::all_of(nodes.begin(), nodes.end(),
                      [](const NodeData& node) { return !node.test->labels.empty() || node.test_rows.empty(); });
+}
+
+Index node_count(const DataSettings& settings) {
+  if (settings.only_node > 0) return 1;
+  if (!settings.folders.empty()) return std::ssize(settings.folders);
+  if (settings.partition == "iid" || settings.partition == "dirichlet") return settings.nodes;
+  if (settings.partition == "shares") return std::ssize(settings.train_shares);
+  for (const NodeTable& table : node_tables())
+    if (settings.partition == table.name) return table.groups * table.nodes_per_group;
+  return 0;
 }
 
 FederatedData make_federated_data(const DataSettings& settings, std::uint64_t seed) {

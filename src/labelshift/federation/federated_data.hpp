@@ -49,6 +49,9 @@ struct DataSettings {
   Index only_node = 0;    // 1, ..., K: the others are left out, as if it trained by itself; 0: all
 };
 
+/// K without the data. 0: that depends on them.
+Index node_count(const DataSettings& settings);
+
 /// Reads and splits: a pure function of (data, settings, seed). Nodes share no example.
 ///
 /// Own data are what read_dataset() reads: folders of images, or tables whose labels are in a column called "label".

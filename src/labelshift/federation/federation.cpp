@@ -61,8 +61,7 @@ class Coordinator {
       state_.warnings.push_back(
           SharedWeights(*net, /*batch_norms=*/false).local_size() == 0
               ? "the model has no batch norm, so fedbn is fedavg here"
-              : "batch norms stay at their nodes: the saved model has those it started from, and is "
-                "of no use without a node's own");
+              : "batch norms stay at their nodes: the saved model has those it started from, and needs a node's own");
     if (settings_.ratio.weighted()) ratios();
     state_.ready = true;
     if (observer_.checkpoint) observer_.checkpoint(state_);

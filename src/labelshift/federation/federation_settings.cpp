@@ -35,6 +35,8 @@ void check_settings(const FederationSettings& settings, Index nodes) {
   not_negative(local.weight_decay, "local-weight-decay");
   not_negative(settings.server.weight_decay, "weight-decay");
   fraction(settings.server.momentum, "momentum", true);
+  need(settings.server.momentum == 0.0 || !find_server_optimiser(settings.server.optimiser).adaptive,
+       fmt::format("momentum is of sgd; {} has beta1 instead", settings.server.optimiser));
   fraction(settings.server.beta1, "beta1", true);
   fraction(settings.server.beta2, "beta2", true);
   need(!algorithm.control_variates || settings.weighting == Weighting::kNodes,

@@ -588,4 +588,12 @@ NodeProgramFactory make_node_programs(const NodeSide& side) {
   return [side, parts] { return std::make_unique<Program>(side, parts); };
 }
 
+bool take_batch_norms(Net& model, const NodeStore& store, Index node) {
+  const SharedWeights shared(model, /*batch_norms=*/false);
+  const std::vector<float> values = store.get(node, kBatchNormEntry);
+  if (values.empty() || std::ssize(values) != shared.local_size()) return false;
+  shared.scatter_local(values, model.parameters(), model.buffers());
+  return true;
+}
+
 }  // namespace labelshift

@@ -20,4 +20,8 @@ struct NodeSide {
 /// For an engine: programs that answer what run_federation() asks.
 NodeProgramFactory make_node_programs(const NodeSide& side);
 
+/// Gives a model the batch norms that fedbn keeps at this node. Returns false if the node has none: the model has no
+/// batch norm, or the node never trained.
+bool take_batch_norms(Net& model, const NodeStore& store, Index node);
+
 }  // namespace labelshift

@@ -30,8 +30,8 @@ struct Candidate {
 struct Selection {
   std::vector<Candidate> candidates;
   std::size_t chosen = 0;
-  int epochs = 0;        // trained, over all zetas
-  int resumed_from = 0;  // of them, those that were there already
+  int epochs = 0;              // trained, over all zetas
+  int resumed_from = 0;        // of them, those that were there already
   CalibrationFit calibration;  // the chosen one, fitted on all held-out examples
 
   const Candidate& best() const { return candidates[chosen]; }
