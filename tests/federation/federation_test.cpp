@@ -446,6 +446,18 @@ TEST(Federation, SaysNothingOfATargetThatIsPartlyOfClassesItCannotJudge) {
   EXPECT_FALSE(std::isnan(end.history.back().reweighted_accuracy));
 }
 
+TEST(Federation, DrawsTheNodesThatTrainAFederatedPredictorToo) {
+  const FederatedData data = two_nodes();
+  FederationSettings settings = weighted_settings("mlls");
+  settings.rounds = 1;
+  settings.ratio.predictor = PredictorScope::kFederated;
+  const std::uint64_t all = phase(LocalFederation(settings, data).run(), "predictor").traffic.down;
+  settings.sampled = 1;
+  const FederationState drawn = LocalFederation(settings, data).run();
+  EXPECT_LT(phase(drawn, "predictor").traffic.down, 0.6 * static_cast<double>(all));
+  for (const NodeRatio& ratio : drawn.ratios) EXPECT_LT(ratio.prior_error, 0.4);
+}
+
 TEST(Federation, RefusesToWeightTowardsNothing) {
   const FederatedData data = gaussian_federation({{{40, 40}, {0, 0}}, {{40, 40}, {0, 0}}});
   for (const char* method : {"true", "mlls"}) {

@@ -103,7 +103,7 @@ double TrainingCost::of_federation(const RunSettings& settings) {
   const double trainings = ratio.method == "auto" ? static_cast<double>(SelectionSettings().zetas.size()) : 1.0;
   const double learners = ratio.goal_node > 0 ? 1.0 : nodes;
   const double predictor = ratio.predictor == PredictorScope::kFederated
-                               ? ratio.rounds * nodes * static_cast<double>(local.batch)
+                               ? ratio.rounds * cohort * static_cast<double>(local.batch)
                                : learners * examples * ratio.fraction * ratio.epochs;
   return seconds + per_example(ratio.net, shape_of(data), data.classes) * trainings * predictor;
 }

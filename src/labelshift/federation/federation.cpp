@@ -29,6 +29,7 @@ using Eigen::VectorXd;
 constexpr std::uint64_t kModelStream = 0x696e6974;
 constexpr std::uint64_t kPredictorStream = 0x696e697470;
 constexpr std::uint64_t kCohortStream = 0x636f686f7274;
+constexpr std::uint64_t kPredictorCohortStream = 0x636f686f727470;
 
 constexpr Index kNodesNamed = 10;  // in warnings of one kind
 constexpr int kTemperatures = 41;  // tried for a federated predictor: scales from 1/10 to 10, evenly on a log scale
@@ -87,7 +88,7 @@ class Coordinator {
     request.weights.insert(request.weights.end(), state_.control.begin(), state_.control.end());
     while (state_.round < settings_.rounds) {
       const int round = state_.round + 1;
-      const std::vector<Index> cohort = cohort_of(round);
+      const std::vector<Index> cohort = cohort_of(round, kCohortStream);
       const auto done = static_cast<double>(round - 1 - first) / (settings_.rounds - first);
       request.round = static_cast<std::uint64_t>(round);
       const CohortAnswer answer =
@@ -324,7 +325,8 @@ class Coordinator {
     }
   }
 
-  /// A predictor that all nodes train, every class counting the same; then every node estimates with it.
+  /// A predictor that the nodes train together, those of a round drawn as for the model, every class counting the same;
+  /// then every node estimates with it.
   CohortAnswer together(std::span<const Index> goal) {
     const RatioSettings& ratio = settings_.ratio;
     const Index m = classes();
@@ -383,8 +385,8 @@ class Coordinator {
                             .numbers = {zeta},
                             .weights = weights};
       const double step = share / ratio.rounds;
-      const CohortAnswer answer =
-          ask("predictor", request, all_, {.numbers = 2, .weights = shared.size()}, done + step * (round - 1), step);
+      const CohortAnswer answer = ask("predictor", request, cohort_of(round, kPredictorCohortStream),
+                                      {.numbers = 2, .weights = shared.size()}, done + step * (round - 1), step);
       check_loss(answer, round);
       apply_mean(answer, shared, server, weights);
     }
@@ -408,10 +410,10 @@ class Coordinator {
   }
 
   /// The nodes that train in a round, in ascending order.
-  std::vector<Index> cohort_of(int round) const {
+  std::vector<Index> cohort_of(int round, std::uint64_t stream) const {
     if (settings_.sampled == 0 || settings_.sampled == std::ssize(all_)) return all_;
     std::vector<Index> nodes = all_;
-    Rng rng(Rng(settings_.seed, kCohortStream)(), static_cast<std::uint64_t>(round));
+    Rng rng(Rng(settings_.seed, stream)(), static_cast<std::uint64_t>(round));
     for (Index i = 0; i < settings_.sampled; ++i) std::swap(nodes[i], nodes[i + rng.below(std::ssize(nodes) - i)]);
     nodes.resize(static_cast<std::size_t>(settings_.sampled));
     std::sort(nodes.begin(), nodes.end());
