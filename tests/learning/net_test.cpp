@@ -134,6 +134,14 @@ TEST_P(EveryNet, HasTheGradientOfItsLoss) {
   }
 }
 
+TEST_P(EveryNet, GivesItsGradientAwayAndComputesAnother) {
+  net_->loss_and_gradient({data_, rows_, {}}, {}, 1);
+  const std::vector<float> kept(net_->gradient().begin(), net_->gradient().end());
+  EXPECT_EQ(net_->take_gradient(), kept);
+  net_->loss_and_gradient({data_, rows_, {}}, {}, 1);
+  EXPECT_THAT(net_->gradient(), testing::ElementsAreArray(kept));
+}
+
 TEST_P(EveryNet, LaysItsTensorsEndToEnd) {
   Index parameters = 0, buffers = 0;
   for (const TensorPlace& place : net_->tensors()) {

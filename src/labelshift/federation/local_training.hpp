@@ -44,7 +44,7 @@ struct LocalUpdate {
   double loss = 0.0;         // mean objective over the steps
   Index steps = 0;
 
-  /// (p) What the node sends; a copy of 44,000 weights is worth saving in a step of LeNet.
+  /// (p) What the node sends.
   std::span<const float> update(const Net& net) const { return taken.empty() ? net.gradient() : taken; }
 };
 

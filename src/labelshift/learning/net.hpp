@@ -61,6 +61,9 @@ class Net {
   virtual std::span<float> buffers() = 0;               // one buffer
   virtual std::span<const float> gradient() const = 0;  // of the last loss_and_gradient
 
+  /// The same, after which gradient() is of no use until the next. A net whose gradient is a vector saves the copy.
+  virtual std::vector<float> take_gradient() { return {gradient().begin(), gradient().end()}; }
+
   /// The loss of a labelled batch in training mode; its gradient replaces gradient(). `noise` seeds dropout: the same
   /// number drops the same units.
   virtual BatchLoss loss_and_gradient(const Batch& batch, const Objective& objective, std::uint64_t noise) = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <utility>
 
 #include "labelshift/core/rng.hpp"
 #include "labelshift/learning/net_kernels.hpp"
@@ -30,10 +31,11 @@ class TileNet : public Net {
   std::span<float> parameters() override { return parameters_; }
   std::span<float> buffers() override { return {}; }
   std::span<const float> gradient() const override { return gradient_; }
+  std::vector<float> take_gradient() override { return std::exchange(gradient_, {}); }
 
   BatchLoss loss_and_gradient(const Batch& batch, const Objective& objective, std::uint64_t) override {
     const Index m = spec_.classes;
-    std::ranges::fill(gradient_, 0.0F);
+    gradient_.assign(parameters_.size(), 0.0F);
     begin_gradient();
     BatchLoss loss;
     for (std::size_t first = 0; first < batch.rows.size(); first += Tile::kExamples) {
