@@ -27,6 +27,15 @@ TEST(RangePlot, DrawsThreeMarksARowAndWhiskersWhereThereIsADeviation) {
   EXPECT_THAT(svg, HasSubstr("a &lt; b: worst 0.2500, average 0.5000, best 0.7500"));
 }
 
+TEST(RangePlot, BreaksALongSubtitleIntoLines) {
+  std::string subtitle;
+  for (int i = 0; i < 60; ++i) subtitle += "words ";
+  const std::string svg = range_plot({.subtitle = subtitle, .rows = {kRow}});
+  XmlParser{svg};
+  EXPECT_GT(count(svg, "class=\"subtitle\""), 2u);
+  EXPECT_EQ(count(svg, "words"), 60u);
+}
+
 TEST(RangePlot, NamesARowWithoutValues) {
   const double unknown = std::numeric_limits<double>::quiet_NaN();
   const std::string svg =

@@ -335,9 +335,13 @@ std::string spread_figure(const Experiment& experiment, const ComparisonResult& 
   const auto point = [](const MeanDeviation& value) {
     return RangePoint{value.mean, std::isnan(value.deviation) ? 0.0 : value.deviation};
   };
-  RangePlot plot{.title = experiment.title,
-                 .subtitle = fmt::format("Whiskers are one standard deviation over {} seeds.", experiment.seeds.size()),
-                 .x_label = "accuracy"};
+  RangePlot plot{
+      .title = experiment.title,
+      .subtitle = experiment.seeds.size() > 1
+                      ? fmt::format("Whiskers are one standard deviation over {} seeds.", experiment.seeds.size())
+                      : "One seed.",
+      .x_label = "accuracy"};
+  for (const std::string& note : result.notes) plot.subtitle += " " + note;
   for (const RowResult& row : result.rows) {
     std::vector<double> averages;
     for (const RunResult& run : row.runs) averages.push_back(average_accuracy(run.state.history));

@@ -427,21 +427,6 @@ void draw_line(Svg& svg, const LineSeries& series, const Axis& x, const Axis& y,
   svg.end_group();
 }
 
-/// `text` in lines that are no wider than `width`, broken at spaces.
-std::vector<std::string> wrapped(const std::string& text, double size, double width) {
-  std::vector<std::string> lines;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, end - at);
-    if (!lines.empty() && text_width(lines.back() + " " + word, size) <= width)
-      lines.back() += " " + word;
-    else
-      lines.push_back(word);
-    at = end + 1;
-  }
-  return lines;
-}
-
 struct LegendEntry {
   double x;
   int row;

@@ -15,6 +15,7 @@ constexpr double kMargin = 14.0;
 constexpr double kRowHeight = 30.0;
 constexpr double kAxisWidth = 420.0;
 constexpr double kLabelSize = 11.0;
+constexpr double kLineHeight = 16.0;
 constexpr const char* kGridColour = "#dddddd";
 constexpr const char* kBarColour = "#b8cfe6";
 
@@ -44,15 +45,18 @@ std::string range_plot(const RangePlot& plot) {
     names = std::max(names, text_width(row.name, kLabelSize));
   }
   const double left = kMargin + std::min(names, 260.0) + 10.0;
-  const double width = std::max(left + kAxisWidth + kMargin, kMargin * 2.0 + text_width(plot.subtitle, kLabelSize));
-  const double top = kMargin + 24.0 + 18.0 + 22.0;
+  const double width = left + kAxisWidth + kMargin;
+  const std::vector<std::string> subtitle = wrapped(plot.subtitle, kLabelSize, width - 2.0 * kMargin);
+  const double top = kMargin + 24.0 + kLineHeight * static_cast<double>(subtitle.size()) + 24.0;
   const double bottom = top + kRowHeight * static_cast<double>(plot.rows.size());
   const auto at = [&](double value) { return left + kAxisWidth * std::clamp(value, 0.0, 1.0); };
 
   Svg svg(width, bottom + 44.0, plot.title, fmt::format("Worst, average and best of {} rows.", plot.rows.size()));
   svg.text(kMargin, kMargin + 7.0, plot.title, {.size = 14.0, .bold = true, .max_width = width - 2.0 * kMargin},
            "title");
-  svg.text(kMargin, kMargin + 28.0, plot.subtitle, {.size = kLabelSize, .fill = "#555555"}, "subtitle");
+  for (std::size_t i = 0; i < subtitle.size(); ++i)
+    svg.text(kMargin, kMargin + 28.0 + kLineHeight * static_cast<double>(i), subtitle[i],
+             {.size = kLabelSize, .fill = "#555555"}, "subtitle");
   double legend = left;
   for (const Mark& mark : {kWorst, kAverage, kBest}) {
     svg.rect(legend, top - 22.0, 8.0, 8.0, mark.colour, "legend-mark");

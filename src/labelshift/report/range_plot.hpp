@@ -21,7 +21,7 @@ struct RangeRow {
 
 struct RangePlot {
   std::string title;
-  std::string subtitle;  // what the marks are; wrapped nowhere, so short
+  std::string subtitle;
   std::string x_label;
   std::vector<RangeRow> rows;
 };

@@ -117,6 +117,20 @@ double text_width(std::string_view text, double size) {
   return ems * size;
 }
 
+std::vector<std::string> wrapped(const std::string& text, double size, double width) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    if (!lines.empty() && text_width(lines.back() + " " + word, size) <= width)
+      lines.back() += " " + word;
+    else
+      lines.push_back(word);
+    at = end + 1;
+  }
+  return lines;
+}
+
 std::string ellipsised(std::string_view text, double size, double width) {
   if (text_width(text, size) <= width) return std::string(text);
   double used = text_width(kEllipsis, size);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace labelshift {
 
@@ -17,6 +18,9 @@ std::string svg_number(double value);
 /// About how wide `text` is at this font size. The viewer's font is unknown, so this follows DejaVu Sans, the widest of
 /// the usual sans-serif fonts: room left over looks better than an overlap.
 double text_width(std::string_view text, double size);
+
+/// The text in lines of at most this width, broken between words.
+std::vector<std::string> wrapped(const std::string& text, double size, double width);
 
 /// `text`, or if that is wider than `width` as much of its start as fits and an ellipsis.
 std::string ellipsised(std::string_view text, double size, double width);
