@@ -192,7 +192,7 @@ bool train_several(const TrainOptions& options, const TrainingExamples& examples
   SelectionSettings selection;
   if (options.calibration_given) selection.calibrations = {options.calibration};
   if (!options.checkpoint.empty())
-    prepare_checkpoint(options, fmt::format("{}/zeta-{}.safetensors", options.checkpoint, selection.zetas[0]));
+    prepare_checkpoint(options, selection_checkpoint(options.checkpoint, selection.zetas[0]));
   trained.selection = choose_predictor(
       net, examples, held_out, training_settings(options), selection,
       [&](std::string_view stage, double done) {

@@ -61,7 +61,8 @@ class SelectionFolder {
 
  private:
   std::string path(double zeta, std::optional<int> look = {}) const {
-    return fmt::format("{}/zeta-{}{}.safetensors", folder_, zeta, look ? fmt::format("-epoch-{}", *look) : "");
+    return look ? fmt::format("{}/zeta-{}-epoch-{}.safetensors", folder_, zeta, *look)
+                : selection_checkpoint(folder_, zeta);
   }
   RunDescription run(double zeta) const {
     RunDescription run = run_;
@@ -136,6 +137,10 @@ PriorTrials::Score PriorTrials::score(const RowMajorMatrix<float>& logits, const
   }
   const double mean = sum / count;
   return {.error = mean, .standard_error = std::sqrt(std::max(squares / count - mean * mean, 0.0) / count)};
+}
+
+std::string selection_checkpoint(const std::string& folder, double zeta) {
+  return fmt::format("{}/zeta-{}.safetensors", folder, zeta);
 }
 
 Selection choose_predictor(Net& net, const TrainingExamples& examples, std::span<const Index> held_out,

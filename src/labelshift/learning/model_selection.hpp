@@ -68,6 +68,9 @@ class PriorTrials {
   Half halves_[2];
 };
 
+/// Where choose_predictor() keeps its last state of a zeta.
+std::string selection_checkpoint(const std::string& folder, double zeta);
+
 /// Chooses zeta, the number of epochs and the calibration together, for `--zeta auto`: trains once for each zeta from
 /// the weights that `net` has, looks at it after some epochs, and keeps what errs least in PriorTrials. The net then
 /// has the chosen weights. Costs as many trainings as there are zetas. `training.zeta` is not used.
