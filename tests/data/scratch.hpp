@@ -32,7 +32,8 @@ void expect_error(ErrorKind kind, const std::string& message, Act&& act) {
 class Scratch : public testing::Test {
  protected:
   Scratch() {
-    std::string pattern = testing::TempDir() + "labelshift-XXXXXX";
+    // A random name may hold DIR by chance; this one always does.
+    std::string pattern = testing::TempDir() + "labelshift-DIR-XXXXXX";
     directory_ = ::mkdtemp(pattern.data());
   }
   ~Scratch() override { std::filesystem::remove_all(directory_); }
@@ -60,7 +61,8 @@ class Scratch : public testing::Test {
   /// The same; "DIR" in `message` stands for the test's directory.
   template <typename Act>
   void expect_error(ErrorKind kind, std::string message, Act&& act) const {
-    for (std::size_t at; (at = message.find("DIR")) != std::string::npos;) message.replace(at, 3, directory_);
+    for (std::size_t at = 0; (at = message.find("DIR", at)) != std::string::npos; at += directory_.size())
+      message.replace(at, 3, directory_);
     labelshift::expect_error(kind, message, std::forward<Act>(act));
   }
 

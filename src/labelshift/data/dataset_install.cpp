@@ -175,7 +175,8 @@ std::string check_gathered(const KnownDataset& known, const std::string& staged,
     return load_known_dataset(known, staged).note;
   } catch (const Error& error) {
     std::string message = error.what();
-    for (std::size_t at; (at = message.find(staged)) != std::string::npos;) message.replace(at, staged.size(), source);
+    for (std::size_t at = 0; (at = message.find(staged, at)) != std::string::npos; at += source.size())
+      message.replace(at, staged.size(), source);
     throw Error(error.kind(), message);
   }
 }
