@@ -2,20 +2,33 @@
 
 #include <cassert>
 
+#include "labelshift/core/every_cpu.hpp"
+
 namespace labelshift {
+namespace {
+
+LABELSHIFT_EVERY_CPU void add(const float* __restrict from, std::size_t size, double* __restrict to) {
+  for (std::size_t i = 0; i < size; ++i) to[i] += static_cast<double>(from[i]);
+}
+
+LABELSHIFT_EVERY_CPU void scale(const double* __restrict from, std::size_t size, double by, float* __restrict to) {
+  for (std::size_t i = 0; i < size; ++i) to[i] = static_cast<float>(from[i] * by);
+}
+
+}  // namespace
+
+std::vector<double> as_doubles(std::span<const float> values) {
+  return {values.begin(), values.end()};
+}
 
 void add_floats(std::span<const float> values, std::span<double> sum) {
   assert(values.size() == sum.size());
-  const float* __restrict from = values.data();
-  double* __restrict to = sum.data();
-  for (std::size_t i = 0; i < values.size(); ++i) to[i] += static_cast<double>(from[i]);
+  add(values.data(), values.size(), sum.data());
 }
 
 void divide_to_floats(std::span<const double> sum, double by, std::span<float> out) {
   assert(sum.size() == out.size());
-  const double* __restrict from = sum.data();
-  float* __restrict to = out.data();
-  for (std::size_t i = 0; i < sum.size(); ++i) to[i] = static_cast<float>(from[i] / by);
+  scale(sum.data(), sum.size(), 1.0 / by, out.data());
 }
 
 }  // namespace labelshift

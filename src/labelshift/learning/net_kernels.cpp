@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "labelshift/core/error.hpp"
+#include "labelshift/core/every_cpu.hpp"
 #include "labelshift/core/rng.hpp"
-#include "labelshift/learning/every_cpu.hpp"
 
 namespace labelshift {
 namespace {

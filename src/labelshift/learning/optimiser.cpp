@@ -3,7 +3,7 @@
 #include <cassert>
 #include <cmath>
 
-#include "labelshift/learning/every_cpu.hpp"
+#include "labelshift/core/every_cpu.hpp"
 
 namespace labelshift {
 namespace {

@@ -101,17 +101,18 @@ class Job {
   void add_arrival(Arrival& arrival) {
     auto& [numbers, weights, report] = arrival.update;
     if (added_ == 0) {
-      answer_.numbers.resize(numbers.size());
-      answer_.weights.resize(weights.size());
+      answer_.numbers = numbers;
+      answer_.weights = as_doubles(weights);
+    } else {
+      // Nodes are counted from 1 for people.
+      if (numbers.size() != answer_.numbers.size() || weights.size() != answer_.weights.size())
+        throw Error(ErrorKind::kPeer,
+                    fmt::format("node {} sent {} numbers and {} weights, expected {} and {}, as node {} sent",
+                                cohort[added_] + 1, numbers.size(), weights.size(), answer_.numbers.size(),
+                                answer_.weights.size(), cohort[0] + 1));
+      for (std::size_t i = 0; i < numbers.size(); ++i) answer_.numbers[i] += numbers[i];
+      add_floats(weights, answer_.weights);
     }
-    // Nodes are counted from 1 for people.
-    if (numbers.size() != answer_.numbers.size() || weights.size() != answer_.weights.size())
-      throw Error(
-          ErrorKind::kPeer,
-          fmt::format("node {} sent {} numbers and {} weights, expected {} and {}, as node {} sent", cohort[added_] + 1,
-                      numbers.size(), weights.size(), answer_.numbers.size(), answer_.weights.size(), cohort[0] + 1));
-    for (std::size_t i = 0; i < numbers.size(); ++i) answer_.numbers[i] += numbers[i];
-    add_floats(weights, answer_.weights);
     answer_.reports.push_back({cohort[added_], std::move(report)});
     answer_.traffic.up += arrival.bytes;
   }
