@@ -72,6 +72,7 @@ TEST_F(ComparisonTest, RunsEveryRowWithEverySeedAndSummarisesThem) {
   const auto summary = nlohmann::json::parse(bytes_of(path("out/small/summary.json")));
   EXPECT_EQ(summary["rows"][0]["paper"], 0.8);
   EXPECT_EQ(summary["rows"][1]["accuracy"]["mean"], row.accuracy.mean);
+  EXPECT_EQ(summary["rows"][1]["runs"], (nlohmann::json{"fedavg-seed-0", "fedavg-seed-1"}));
   EXPECT_THAT(bytes_of(path("out/small/nodes.csv")), HasSubstr("\n\"FedAvg\",1,5,"));
   EXPECT_THAT(bytes_of(path("out/small/accuracy.svg")), HasSubstr("Upper bound"));
   EXPECT_THAT(bytes_of(path("out/small/spread.svg")), HasSubstr("FedAvg: worst"));

@@ -288,7 +288,8 @@ std::string summary_text(const Experiment& experiment, const ComparisonResult& r
           {{"settings", trial.settings},
            {"accuracy_on_seed_1000", std::isnan(trial.accuracy) ? Json(nullptr) : Json(trial.accuracy)}});
     if (!row.trials.empty()) one["tuned"] = row.trials[row.chosen].settings;
-    for (const RunResult& run : row.runs) one["runs"].push_back(run.folder);
+    for (const RunResult& run : row.runs)  // seen from the summary, so that a folder of results can be moved
+      one["runs"].push_back(std::filesystem::path(run.folder).lexically_relative(result.folder).generic_string());
     json["rows"].push_back(std::move(one));
   }
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + '\n';
