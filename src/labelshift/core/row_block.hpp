@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "labelshift/core/cache_line_allocator.hpp"
 #include "labelshift/core/likelihood_kernel.hpp"
 #include "labelshift/core/matrix_view.hpp"
 
@@ -25,7 +26,7 @@ class AlignedDoubles {
   struct alignas(64) Line {
     double values[8] = {};
   };
-  std::vector<Line> lines_;
+  std::vector<Line, CacheLineAllocator<Line>> lines_;
 };
 
 /// t[c * kBlockRows + b] = rows(b, c) for at most kBlockRows rows; the rest of each column becomes ones.

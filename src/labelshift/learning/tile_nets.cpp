@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "labelshift/core/cache_line_allocator.hpp"
 #include "labelshift/core/rng.hpp"
 #include "labelshift/learning/net_kernels.hpp"
 
@@ -20,7 +21,7 @@ const TileLayers& best_layers() {
 
 namespace {
 
-using Tiles = std::vector<Tile>;
+using Tiles = std::vector<Tile, CacheLineAllocator<Tile>>;
 
 /// All that these nets share: a batch goes through forward and backward a tile at a time, so that a tile's activations
 /// stay in the cache and memory does not grow with the batch.
