@@ -439,11 +439,18 @@ TEST(Federation, SaysNothingOfATargetThatIsPartlyOfClassesItCannotJudge) {
   FederatedData data = gaussian_federation({{{50, 50, 0}, {10, 10, 80}}, {{40, 40, 40}, {30, 30, 30}}});
   for (const int set : {1, 3}) data.sets[set]->labels.clear();
   FederationSettings settings = weighted_settings("mlls");
-  settings.ratio.predictor = PredictorScope::kFederated;
   settings.source_holdout = 0.2;
-  const FederationState end = LocalFederation(settings, data).run();
-  EXPECT_TRUE(std::isnan(end.history[end.history.size() - 2].reweighted_accuracy));
-  EXPECT_FALSE(std::isnan(end.history.back().reweighted_accuracy));
+  const auto expect_silence_of_the_first = [&] {
+    const FederationState end = LocalFederation(settings, data).run();
+    EXPECT_TRUE(std::isnan(end.history[end.history.size() - 2].reweighted_accuracy));
+    EXPECT_FALSE(std::isnan(end.history.back().reweighted_accuracy));
+  };
+  expect_silence_of_the_first();  // its own predictor takes the third class for one of the others
+  settings.ratio.exchange = RatioExchange::kPairwise;
+  expect_silence_of_the_first();
+  settings.ratio.exchange = RatioExchange::kLocal;
+  settings.ratio.predictor = PredictorScope::kFederated;
+  expect_silence_of_the_first();
 }
 
 TEST(Federation, DrawsTheNodesThatTrainAFederatedPredictorToo) {
@@ -597,7 +604,7 @@ TEST(FederationSettings, AreRefusedWhereTheyMakeNoSense) {
   });
   refused("momentum is of sgd; adam has beta1 instead", [](auto& s) { s.server.momentum = 0.9; });
   refused("beta1 is 1", [](auto& s) { s.server.beta1 = 1.0; });
-  refused("learning-rate of [ratio] is 0", [](auto& s) { s.ratio.learning_rate = 0.0; });
+  refused("ratio.learning-rate is 0", [](auto& s) { s.ratio.learning_rate = 0.0; });
   refused("not both", [](auto& s) { s.local.steps = s.local.epochs = 2; });
   refused("optimiser", [](auto& s) { s.server.optimiser = "adan"; });
   refused("method", [](auto& s) { s.ratio.method = "vlrs"; });

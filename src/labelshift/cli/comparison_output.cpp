@@ -56,7 +56,7 @@ std::string average_table(const Experiment& experiment, const ComparisonResult& 
   const auto judged = static_cast<std::size_t>(
       std::count_if(nodes.begin(), nodes.end(), [](const MeanDeviation& node) { return !std::isnan(node.mean); }));
   std::string whose = judged == 1 ? "1 node" : fmt::format("{} nodes", judged);
-  if (judged < nodes.size()) whose = fmt::format("{} of {} nodes, those with test labels,", judged, nodes.size());
+  if (judged < nodes.size()) whose = fmt::format("{} of {} nodes, those with labelled test examples,", judged, nodes.size());
   const std::string what = experiment.report_node > 0
                                ? fmt::format("The accuracy of node {}", experiment.report_node)
                                : fmt::format("The average of the accuracies of {} on their test data", whose);
@@ -101,15 +101,15 @@ std::string reweighted_table(const ComparisonResult& result) {
   Table table{{"run", "node", "reweighted source accuracy", "95 % interval", "effective examples"}};
   for (const RowResult& row : result.rows)
     for (const NodeEvaluation& node : row.runs.front().last()) {
-      if (std::isnan(node.reweighted_accuracy)) continue;
+      if (std::isnan(node.reweighted_accuracy) || !std::isnan(node.accuracy)) continue;
       table.push_back({row.name, fmt::format("{}", node.node + 1), fmt::format("{:.4f}", node.reweighted_accuracy),
                        fmt::format("{:.4f} to {:.4f}", node.reweighted_low, node.reweighted_high),
                        fmt::format("{:.1f}", node.reweighted_examples)});
     }
   if (table.size() == 1) return "";
   return aligned(table) +
-         "No test accuracy: held-out training examples, weighted to the label mix that was estimated for the test "
-         "data. It is as right as that estimate. First seed.\n";
+         "No test accuracy: held-out training examples, weighted to the label mix that was estimated for test data "
+         "without labels. It is as right as that estimate. First seed.\n";
 }
 
 std::string weight_table(const ComparisonResult& result) {
@@ -188,7 +188,7 @@ std::string comparison_text(const Experiment& experiment, const ComparisonResult
   if (judged && view == ComparisonView::kAverage) text += average_table(experiment, result) + "\n";
   if (judged && view == ComparisonView::kNodes) text += node_table(result) + "\n";
   if (judged && view == ComparisonView::kSpread) text += spread_table(result) + "\n";
-  if (const std::string table = reweighted_table(result); !judged && !table.empty()) text += table + "\n";
+  if (const std::string table = reweighted_table(result); !table.empty()) text += table + "\n";
   if (view == ComparisonView::kAverage) {
     if (const std::string table = weight_table(result); !table.empty()) text += table + "\n";
     text += cost_table(result) + "\n" + tuning_text(result);

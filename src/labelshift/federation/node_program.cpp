@@ -536,6 +536,9 @@ class Program : public NodeProgram {
   void reweighted(Net& net, std::vector<double>& report) const {
     const std::vector<float> q = remembered(kTargetEntry, classes());
     if (q.empty()) return;
+    // A node's own predictor cannot see a class that the node lacks, so q says that none of its targets are of it.
+    const bool own = settings_.ratio.estimated() && settings_.ratio.predictor == PredictorScope::kLocal;
+    if (own && (source_prior(parts().train).array() == 0.0).any()) return;
     const std::vector<Index>& rows = parts().held_out;
     const RowMajorMatrix<float> logits = evaluate_logits(net, train_data(), rows);
     const std::vector<int> labels = labels_of(train_data(), rows);
