@@ -147,7 +147,7 @@ TEST_F(RunCommand, SaysWhatIsWrong) {
                  "--set rounds: expected SECTION.KEY=VALUE, such as training.rounds=100");
   expect_failure(
       "run small.toml --set training.local-steps=1", kUsage,
-      "small.toml: scaffold with one local step is fedavg; give local-steps above 1, or algorithm = \"fedavg\"");
+      "small.toml, line 11: scaffold with one local step is fedavg; give local-steps above 1, or algorithm = \"fedavg\"");
   expect_failure("run none.toml", kUsage, "cannot read none.toml: no such file or directory; name an experiment file");
   EXPECT_FALSE(std::filesystem::exists(path("results")));
 }

@@ -78,6 +78,28 @@ TEST_F(ComparisonTest, RunsEveryRowWithEverySeedAndSummarisesThem) {
   EXPECT_THAT(bytes_of(path("out/small/spread.svg")), HasSubstr("FedAvg: worst"));
 }
 
+TEST_F(ComparisonTest, SaysWhereAnImpossibleSettingStandsBeforeAnythingIsRun) {
+  const auto expect_refusal = [&](const std::string& text, const std::string& message) {
+    expect_error(ErrorKind::kUsage, message,
+                 [&] { run_comparison(parse_experiment(text, "e.toml", "/"), {.output = path("out")}); });
+    EXPECT_FALSE(fs::exists(path("out")));
+  };
+  const std::string data = "[data]\nset = \"" LABELSHIFT_EXAMPLES "/small-fashion-mnist\"\npartition = \"iid\"\n";
+  expect_refusal(data, "e.toml, line 3: data: found 0 nodes, expected 1 to 1000000 for the partition iid; give nodes");
+  expect_refusal(data + "nodes = 2\n[training]\nsampled = 3\n",
+                 "e.toml, line 6: sampled is 3, expected at most the 2 nodes there are, or 0 for all");
+  expect_refusal(data + "nodes = 2\n[model]\nnet-settings = {widht = 8}\n",
+                 "e.toml, line 6: lenet has no settings, so \"widht\" cannot be set");
+  expect_refusal(data + "nodes = 2\n[[compare]]\nname = \"a\"\n[[compare]]\nname = \"b\"\ntraining.momentum = 0.5\n",
+                 "e.toml, line 9 (\"b\"): momentum is of sgd; adam has beta1 instead");
+  expect_refusal("report-node = 3\n" + data + "nodes = 2\n",
+                 "e.toml, line 1: report-node is 3, expected a node from 1 to 2, or 0 for the average");
+  // A row that lacks something has no line for it.
+  expect_refusal(
+      data + "nodes = 2\n[[compare]]\nname = \"a\"\ntraining.algorithm = \"fedprox\"\ntraining.local-steps = 2\n",
+      "e.toml, line 5 (\"a\"): fedprox needs a proximal above 0");
+}
+
 TEST_F(ComparisonTest, GivesTheSameFilesForAnyNumberOfWorkersAndAgain) {
   const Experiment experiment = parse_experiment(kText, "small.toml", "/");
   run_comparison(experiment, {.output = path("one"), .workers = 1});

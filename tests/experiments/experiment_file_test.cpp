@@ -180,7 +180,7 @@ TEST(ExperimentText, SaysWhatIsWrongWithAValue) {
   expect_refused("seeds = [1, 1]\n", "e.toml, line 1: the seed 1 is there twice; give each once");
   expect_refused("seed = 1\nseeds = [1]\n", "e.toml, line 2: found both seed and seeds; give one");
   expect_refused("name = \"a/b\"\n",
-                 "e.toml: the name is \"a/b\", expected letters, digits, - and _: a folder is called so");
+                 "e.toml, line 1: the name is \"a/b\", expected letters, digits, - and _: a folder is called so");
   expect_refused("[[compare]]\ntraining.rounds = 5\n",
                  "e.toml, line 1: a [[compare]] has no name; every row of the comparison needs one");
   expect_refused("[[compare]]\nname = \"a b\"\n[[compare]]\nname = \"A-b\"\n",
@@ -190,6 +190,14 @@ TEST(ExperimentText, SaysWhatIsWrongWithAValue) {
   expect_refused("[[compare]]\nname = \"a\"\ntune = {\"training.learning-rate\" = 1}\n",
                  "e.toml, line 3: training.learning-rate is 1, expected a list of candidates");
   expect_refusal_starts("[training\nrounds = 5\n", "e.toml, line 1: ");
+  expect_refused("[training]\nrounds = 10.0\n",
+                 "e.toml, line 2: training.rounds is 10.0, expected a whole number from 1 to 1000000000");
+  expect_refused("[data]\nset = \"fashon-mnist\"\n",
+                 "e.toml, line 2: unknown data set \"fashon-mnist\"; did you mean \"fashion-mnist\"? (known: "
+                 "fashion-mnist, mnist, cifar-10, cifar-100)");
+  std::string deep = "a";
+  for (int i = 0; i < 50'000; ++i) deep += ".a";
+  expect_refused(deep + " = 1\n", "e.toml has 50000 dots, expected an experiment file with at most 20000");
 }
 
 TEST_F(ExperimentFile, SaysWhatCannotBeRead) {

@@ -184,6 +184,10 @@ TEST_F(FederationRun, LeavesNothingBehindIfItCannotStart) {
   settings.data.set = "/nowhere/at/all";
   EXPECT_THROW(run_in_folder(task("run", settings), {}), Error);
   EXPECT_FALSE(fs::exists(path("run")));
+  settings = small_settings();
+  settings.federation.ratio.net = {"mlp", {{"hiden", "3"}}};
+  EXPECT_THROW(run_in_folder(task("run", settings), {}), Error);
+  EXPECT_FALSE(fs::exists(path("run")));
 }
 
 TEST_F(FederationRun, JudgesUnlabelledTestsByReweightedSourceData) {
@@ -213,13 +217,68 @@ TEST_F(FederationRun, JudgesUnlabelledTestsByReweightedSourceData) {
     EXPECT_GT(node.reweighted_examples, 0.0);
   }
   const auto summary = nlohmann::json::parse(bytes_of(path("run/summary.json")));
+  EXPECT_EQ(summary["settings"]["data"]["folders"][1]["test"], path("b-test.csv"));
+  EXPECT_EQ(summary["settings"]["run"]["source-holdout"], 0.2);
   EXPECT_TRUE(summary["average_accuracy"].is_null());
   EXPECT_TRUE(summary["nodes"][0]["accuracy"].is_null());
   EXPECT_TRUE(summary["nodes"][0]["reweighted_source_accuracy"].is_number());
 }
 
+TEST_F(FederationRun, DoesNotGoOnWithOtherData) {
+  RunSettings settings = small_settings();
+  settings.data = {};
+  std::string table = "x,label\n";
+  for (int i = 0; i < 40; ++i) table += fmt::format("{},{}\n", i % 7, i % 2);
+  settings.data.folders = {{file("train.csv", table), file("test.csv", table)}};
+  int calls = 0;
+  EXPECT_THROW(run_in_folder(task("run", settings), {}, [&](std::string_view, double) { return ++calls < 12; }),
+               Stopped);
+  file("test.csv", table + "3,1\n");
+  expect_error(ErrorKind::kUsage,
+               "DIR/run/" + fs::path(newest_checkpoint(path("run"))).filename().string() +
+                   " is of a run on other data: they have changed since; give another --output, or bring them back",
+               [&] { run_in_folder(task("run", settings), {.resume = true}); });
+  file("test.csv", table);
+  run_in_folder(task("run", settings), {.resume = true});
+}
+
+TEST_F(FederationRun, RefusesDamagedResults) {
+  run_in_folder(task("run"), {});
+  const std::string rounds = bytes_of(path("run/rounds.csv"));
+  for (const char* node : {"3000000000", "-7", "1e300", "nan", "2", "0", "6", ""}) {
+    std::string damaged = rounds;
+    damaged.replace(damaged.find("\n10,1,") + 4, 1, node);
+    file("run/rounds.csv", damaged);
+    EXPECT_THROW(run_in_folder(task("run"), {}), Error) << node;
+  }
+  file("run/rounds.csv", rounds.substr(0, rounds.find('\n') + 1));
+  EXPECT_THROW(run_in_folder(task("run"), {}), Error);
+  file("run/rounds.csv", rounds);
+  run_in_folder(task("run"), {});
+  file("run/summary.json", R"({"federation": {"ready": 3}, "notes": []})");
+  expect_error(ErrorKind::kInput, "DIR/run/summary.json is damaged; remove the folder DIR/run and run it again",
+               [&] { run_in_folder(task("run"), {}); });
+}
+
+TEST(IsHistory, AsksForAllNodesInRoundsThatAscend) {
+  const auto history = [](std::initializer_list<std::pair<int, Index>> rows) {
+    std::vector<NodeEvaluation> result;
+    for (const auto& [round, node] : rows) result.push_back({.round = round, .node = node});
+    return result;
+  };
+  EXPECT_TRUE(is_history({}));
+  EXPECT_TRUE(is_history(history({{5, 0}, {5, 1}, {10, 0}, {10, 1}})));
+  EXPECT_FALSE(is_history(history({{5, 0}, {5, 1}, {10, 0}})));
+  EXPECT_FALSE(is_history(history({{5, 0}, {5, 1}, {10, 0}, {11, 1}})));
+  EXPECT_FALSE(is_history(history({{5, 0}, {5, 1}, {5, 0}, {5, 1}})));
+  EXPECT_FALSE(is_history(history({{5, 0}, {5, 1}, {4, 0}, {4, 1}})));
+  EXPECT_FALSE(is_history(history({{5, 0}, {5, -1}})));
+  EXPECT_FALSE(is_history(history({{-1, 0}})));
+}
+
 TEST_F(FederationRun, SavesAndLoadsAStateToTheBit) {
   FederationState state;
+  state.data = "d";
   state.round = 41;
   state.ready = true;
   state.normalisation = {{0.1f, -0.0f}, {1.0f, 3.0f}};
@@ -229,7 +288,7 @@ TEST_F(FederationRun, SavesAndLoadsAStateToTheBit) {
   state.target_error = 0.1 + 0.2;
   state.ratios = {{.node = 3, .largest = 2.0 / 3.0, .examples = 10, .effective_examples = 9.9, .seconds = 0.1}};
   state.phases = {{.name = "training", .rounds = 41, .traffic = {.down = 1ull << 60, .up = 3}, .seconds = 1.5}};
-  state.history = {{.round = 5, .node = 2, .examples = 9, .accuracy = 1.0 / 7.0, .loss = kUnknown}};
+  state.history = {{.round = 5, .node = 0, .examples = 9, .accuracy = 1.0 / 7.0, .loss = kUnknown}};
   state.warnings = {"a \"b\" \n c"};
   NodeStore store({.folder = path("store")}), loaded_store({.folder = path("other")});
   store.put(4, "control", {1.0f, 2.0f});
@@ -239,6 +298,7 @@ TEST_F(FederationRun, SavesAndLoadsAStateToTheBit) {
   EXPECT_EQ(newest_checkpoint(path("run")), path("run/checkpoint-41"));
   EXPECT_FALSE(fs::exists(path("run/checkpoint-40")));
   const FederationState loaded = load_federation(path("run/checkpoint-41"), loaded_store);
+  EXPECT_EQ(loaded.data, "d");
   EXPECT_EQ(loaded.round, 41);
   EXPECT_TRUE(loaded.ready);
   EXPECT_EQ(loaded.normalisation, state.normalisation);
@@ -261,6 +321,10 @@ TEST_F(FederationRun, RefusesADamagedCheckpoint) {
   std::string bytes = bytes_of(path("checkpoint-1/server.safetensors"));
   file("checkpoint-1/server.safetensors", bytes.substr(0, bytes.size() - 2));
   EXPECT_THROW(load_federation(path("checkpoint-1"), store), Error);
+  save_federation(path(""), {.round = -5, .parameters = {1.0f}}, store);
+  expect_error(ErrorKind::kInput,
+               "DIR/checkpoint--5: its rounds are damaged; remove the folder of the run and start again",
+               [&] { load_federation(path("checkpoint--5"), store); });
 }
 
 }  // namespace

@@ -179,8 +179,9 @@ TEST(FederatedData, RefusesSettingsThatMakeNoFederation) {
   const auto refused = [](const DataSettings& settings, ErrorKind kind, const std::string& message) {
     expect_error(kind, message, [&] { make_federated_data(settings, 0); });
   };
-  refused({}, ErrorKind::kUsage, "data: found neither a data set nor folders of nodes");
-  refused({.set = kSmall}, ErrorKind::kUsage, "data: no partition says which node gets what of " + kSmall);
+  refused({}, ErrorKind::kUsage, "data: found neither a data set nor folders of nodes; give one of them");
+  refused({.set = kSmall}, ErrorKind::kUsage,
+          "data: no partition says which node gets what of " + kSmall + "; give partition, such as \"iid\"");
   refused({.set = kSmall, .partition = "idd", .nodes = 2}, ErrorKind::kUsage,
           "unknown partition \"idd\"; did you mean \"iid\"? (known: iid, dirichlet, shares, paper-5, paper-100, "
           "paper-200)");
@@ -191,7 +192,7 @@ TEST(FederatedData, RefusesSettingsThatMakeNoFederation) {
   refused({.nodes = 2, .folders = {{kSmall, kSmall}}}, ErrorKind::kUsage,
           "data: there are as many nodes as folders; leave nodes out");
   refused({.set = kSmall, .partition = "iid"}, ErrorKind::kUsage,
-          "data: found 0 nodes, expected 1 to 1000000 for the partition iid");
+          "data: found 0 nodes, expected 1 to 1000000 for the partition iid; give nodes");
   refused({.set = kSmall, .partition = "iid", .nodes = 2, .fraction = 0.0}, ErrorKind::kUsage,
           "data: the fraction is 0, expected more than 0 and at most 1");
   refused({.set = kSmall, .partition = "iid", .nodes = 2, .only_node = 3}, ErrorKind::kUsage,
@@ -199,6 +200,11 @@ TEST(FederatedData, RefusesSettingsThatMakeNoFederation) {
   DataSettings shares{.set = kSmall, .partition = "shares", .train_shares = {{1, 2}}, .test_shares = {{1, 2}}};
   refused(shares, ErrorKind::kUsage,
           "data: the training shares of node 1 are 2 numbers, expected 10, one for each class");
+  shares.train_shares = {{4, 5}, {5, 5}};
+  shares.test_shares = {{1, 2}, {1, 2}};
+  refused(shares, ErrorKind::kUsage,
+          "data: the shares of node 2 add up to 10, and those of node 1 to 9; make them all add up to the same, more "
+          "than 0");
   refused({.set = kSmall, .partition = "iid", .nodes = 10'000}, ErrorKind::kInput,
           "node 1 of 10000 has no training examples; make fewer nodes, or larger shares");
 }

@@ -46,6 +46,11 @@ struct RunCommandOptions {
   ComparisonSettings comparison{.resume = false};
 };
 
+void change_setting(ComparedRun& run, const std::string& key, const std::string& value, const std::string& place) {
+  labelshift::change_setting(run.settings, key, value, place);
+  run.places[key] = place;
+}
+
 void override_settings(const RunCommandOptions& options, Experiment& experiment) {
   if (options.seed) experiment.seeds = {*options.seed};
   if (const auto& rounds = options.shorthands[0])  // what the file says of its rounds no longer holds
@@ -54,13 +59,13 @@ void override_settings(const RunCommandOptions& options, Experiment& experiment)
     const bool called_by_algorithm = run.name == run.settings.federation.algorithm;
     for (std::size_t i = 0; i < std::size(kShorthands); ++i)
       if (const auto& value = options.shorthands[i])
-        change_setting(run.settings, kShorthands[i].key, *value, kShorthands[i].option);
+        change_setting(run, kShorthands[i].key, *value, kShorthands[i].option);
     for (const auto& text : options.settings) {
       const std::size_t equals = text.find('=');
       if (equals == std::string::npos)
         throw Error(ErrorKind::kUsage,
                     fmt::format("--set {}: expected SECTION.KEY=VALUE, such as training.rounds=100", text));
-      change_setting(run.settings, text.substr(0, equals), text.substr(equals + 1), "--set " + text);
+      change_setting(run, text.substr(0, equals), text.substr(equals + 1), "--set " + text);
     }
     if (called_by_algorithm) run.name = run.settings.federation.algorithm;
   }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "labelshift/core/version.hpp"
 #include "labelshift/data/output_file.hpp"
 #include "labelshift/data/splits.hpp"
+#include "labelshift/federation/setting_error.hpp"
 #include "labelshift/report/line_plot.hpp"
 #include "labelshift/report/range_plot.hpp"
 
@@ -171,19 +173,39 @@ double judged_accuracy(const Experiment& experiment, const RunResult& run) {
   return last[static_cast<std::size_t>(experiment.report_node - 1)].accuracy;
 }
 
+/// Throws if a net cannot have the settings it is to be made with. Some data are as good as others to find that out.
+void check_net(const NetChoice& choice, const char* key) {
+  const auto entries = nets();
+  if (std::none_of(entries.begin(), entries.end(), [&](const NetEntry& entry) { return entry.name == choice.name; }))
+    return;  // a TorchScript file, which knows the shape of its data
+  try {
+    make_net({.name = choice.name, .settings = choice.settings, .shape = {1, 28, 28}, .classes = 10}, /*seed=*/0);
+  } catch (const Error& error) {
+    throw SettingError(key, error.what());
+  }
+}
+
+/// What is wrong with a row is said before another one has trained for hours.
 void check_rows(const Experiment& experiment) {
+  std::set<std::pair<std::string, std::map<std::string, std::string>>> nets_seen;
+  const auto check_new_net = [&](const NetChoice& choice, const char* key) {
+    if (nets_seen.insert({choice.name, choice.settings}).second) check_net(choice, key);
+  };
   for (const ComparedRun& run : experiment.runs)
     for (const Candidate& candidate : candidates_of(run)) {
-      const Index nodes = node_count(candidate.run.settings.data);
-      if (nodes == 0) continue;  // what is wrong with the data is said where they are made
+      const RunSettings& settings = candidate.run.settings;
       try {
+        check_data_settings(settings.data);
+        const Index nodes = node_count(settings.data);
         if (nodes > 1 && experiment.report_node > nodes)
-          throw Error(ErrorKind::kUsage,
-                      fmt::format("report-node is {}, expected a node from 1 to {}, or 0 for the average",
-                                  experiment.report_node, nodes));
-        check_settings(candidate.run.settings.federation, nodes);
-      } catch (const Error& error) {
-        throw Error(error.kind(), fmt::format("{}: {}", run.place, error.what()));
+          throw SettingError("report-node",
+                             fmt::format("report-node is {}, expected a node from 1 to {}, or 0 for the average",
+                                         experiment.report_node, nodes));
+        check_settings(settings.federation, nodes);
+        check_new_net(settings.federation.model, "model.net-settings");
+        if (settings.federation.ratio.estimated()) check_new_net(settings.federation.ratio.net, "ratio.net-settings");
+      } catch (const SettingError& error) {
+        throw Error(error.kind(), fmt::format("{}: {}", run.place_of(error.key()), error.what()));
       }
     }
 }
@@ -224,11 +246,13 @@ Experiment tuned(const Experiment& experiment, const ComparisonSettings& setting
 
 void summarise(const Experiment& experiment, RowResult& row) {
   std::vector<double> accuracy, reweighted, worst, best, spread;
-  std::vector<std::vector<double>> nodes(row.runs.front().last().size());
+  std::vector<std::vector<double>> nodes;
   for (const RunResult& run : row.runs) {
     accuracy.push_back(judged_accuracy(experiment, run));
     std::vector<double> known, source;
-    for (const NodeEvaluation& node : run.last()) {
+    const std::vector<NodeEvaluation> last = run.last();
+    nodes.resize(std::max(nodes.size(), last.size()));
+    for (const NodeEvaluation& node : last) {
       nodes[static_cast<std::size_t>(node.node)].push_back(node.accuracy);
       if (!std::isnan(node.accuracy)) known.push_back(node.accuracy);
       source.push_back(node.reweighted_accuracy);
@@ -254,12 +278,15 @@ std::string csv_text(const std::string& text) {
 
 std::string table_text(const Experiment& experiment, const ComparisonResult& result) {
   const auto cell = [](double value) { return std::isnan(value) ? "" : fmt::format("{}", value); };
-  std::string text = "run,seed,node,examples,accuracy,loss,reweighted_source_accuracy\n";
+  std::string text =
+      "run,seed,node,examples,accuracy,loss,reweighted_source_accuracy,reweighted_low,reweighted_high,"
+      "reweighted_effective_examples\n";
   for (const RowResult& row : result.rows)
     for (std::size_t s = 0; s < row.runs.size(); ++s)
       for (const NodeEvaluation& node : row.runs[s].last())
-        text += fmt::format("{},{},{},{},{},{},{}\n", csv_text(row.name), experiment.seeds[s], node.node + 1,
-                            node.examples, cell(node.accuracy), cell(node.loss), cell(node.reweighted_accuracy));
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", csv_text(row.name), experiment.seeds[s], node.node + 1,
+                            node.examples, cell(node.accuracy), cell(node.loss), cell(node.reweighted_accuracy),
+                            cell(node.reweighted_low), cell(node.reweighted_high), cell(node.reweighted_examples));
   return text;
 }
 

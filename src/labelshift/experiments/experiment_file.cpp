@@ -11,6 +11,7 @@
 #include <functional>
 #include <iterator>
 #include <set>
+#include <sstream>
 
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/settings.hpp"
@@ -27,12 +28,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uintmax_t kLongestFile = 10'000'000;
+constexpr std::ptrdiff_t kMostDots = 20'000;
 
 /// What stands in a message for a value.
 std::string shown(const toml::node& value) {
   if (const auto* text = value.as_string()) return excerpt(text->get());
   if (const auto* whole = value.as_integer()) return fmt::format("{}", whole->get());
-  if (const auto* number = value.as_floating_point()) return fmt::format("{}", number->get());
+  if (const auto* number = value.as_floating_point()) {
+    const std::string text = fmt::format("{}", number->get());
+    return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;  // no whole number
+  }
   if (const auto* flag = value.as_boolean()) return flag->get() ? "true" : "false";
   if (value.is_array()) return "a list";
   if (value.is_table()) return "a table";
@@ -309,7 +314,12 @@ Row data_set() {
           [](const toml::node& value, RunSettings& run, const fs::path& folder) {
             const auto* found = value.as_string();
             if (!found) return false;
-            run.data.set = found->get().empty() ? "" : name_or_path(found->get(), known_dataset_names(), folder);
+            const std::vector<std::string> known = known_dataset_names();
+            run.data.set = found->get().empty() ? "" : name_or_path(found->get(), known, folder);
+            const bool name =
+                run.data.set == found->get() && !run.data.set.empty() && !fs::path(run.data.set).is_absolute();
+            if (name && std::find(known.begin(), known.end(), run.data.set) == known.end())
+              throw unknown_name("data set", run.data.set, known);
             return true;
           },
           [](const RunSettings& run) { return run.data.set.empty() ? "" : quoted(run.data.set); }};
@@ -381,7 +391,7 @@ const std::vector<Row>& rows() {
       whole("training", "local-epochs", 0, kMany, "passes over a node's examples in a round, instead of local-steps",
             field(&LocalSettings::epochs)),
       whole("training", "batch", 1, kMany, "examples of a stochastic gradient", field(&LocalSettings::batch)),
-      number("training", "local-learning-rate", 0.0, 1e6, "of a node's own steps, where it takes several",
+      number("training", "local-learning-rate", 1e-12, 1e6, "of a node's own steps, where it takes several",
              field(&LocalSettings::learning_rate)),
       number("training", "local-weight-decay", 0.0, 1e6, "of the same", field(&LocalSettings::weight_decay)),
       number("training", "proximal", 0.0, 1e6, "mu of fedprox", field(&LocalSettings::proximal)),
@@ -389,7 +399,7 @@ const std::vector<Row>& rows() {
           "training", "server", "the name of an optimiser", "how the server steps: sgd, adam or yogi",
           [](const std::string& one) { find_entry(server_optimisers(), "server optimiser", one); },
           field(&ServerSettings::optimiser)),
-      number("training", "learning-rate", 0.0, 1e6, "of the server's steps", field(&ServerSettings::learning_rate)),
+      number("training", "learning-rate", 1e-12, 1e6, "of the server's steps", field(&ServerSettings::learning_rate)),
       number("training", "weight-decay", 0.0, 1e6, "of the same", field(&ServerSettings::weight_decay)),
       number("training", "momentum", 0.0, 1.0, "of sgd", field(&ServerSettings::momentum)),
       number("training", "beta1", 0.0, 1.0, "of adam and yogi", field(&ServerSettings::beta1)),
@@ -414,7 +424,7 @@ const std::vector<Row>& rows() {
       number("ratio", "stop-below", 0.0, 1e6, "cross-entropy at which its training ends",
              field(&RatioSettings::stop_below)),
       whole("ratio", "rounds", 1, kMany, "of a federated predictor", field(&RatioSettings::rounds)),
-      number("ratio", "learning-rate", 0.0, 1e6, "of a predictor", field(&RatioSettings::learning_rate)),
+      number("ratio", "learning-rate", 1e-12, 1e6, "of a predictor", field(&RatioSettings::learning_rate)),
       number("ratio", "weight-decay", 0.0, 1e6, "of a predictor", field(&RatioSettings::weight_decay)),
       max_ratio(),
       whole("ratio", "goal-node", 0, 1'000'000, "weights aim at this node's risk, counted from 1; 0: at all nodes'",
@@ -475,7 +485,7 @@ class Reader {
   Experiment read(const toml::table& file) const {
     Experiment result;
     result.name = fs::path(name_).stem().string();
-    RunSettings base;
+    ComparedRun base{.place = name_};
     std::vector<std::string> known{"name", "title", "note", "version", "seed", "seeds", "report-node", "compare"};
     const std::vector<std::string> sections = section_names();
     known.insert(known.end(), sections.begin(), sections.end());
@@ -493,9 +503,10 @@ class Reader {
         result.seeds = {seed(value)};
       else if (key == "seeds")
         result.seeds = seeds(value);
-      else if (key == "report-node")
+      else if (key == "report-node") {
         result.report_node = static_cast<int>(whole_from_0(key, value, 1'000'000));
-      else if (std::find(sections.begin(), sections.end(), key) != sections.end())
+        base.places[key] = place(value);
+      } else if (std::find(sections.begin(), sections.end(), key) != sections.end())
         section(key, value, base);
       else if (key != "compare")
         unknown("key", key, value, known);
@@ -505,17 +516,20 @@ class Reader {
     const bool plain = !result.name.empty() && result.name.front() != '.' &&
                        std::all_of(result.name.begin(), result.name.end(),
                                    [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_' || c == '.'; });
-    if (!plain)
+    if (!plain) {
+      const toml::node* name = file.get("name");
       throw Error(ErrorKind::kUsage, fmt::format("{}: the name is {}, expected letters, digits, - and _: a folder is "
                                                  "called so",
-                                                 name_, excerpt(result.name)));
+                                                 name ? place(*name) : name_, excerpt(result.name)));
+    }
     if (result.title.empty()) result.title = result.name;
     if (const toml::node* list = file.get("compare")) {
       const auto* entries = list->as_array();
       if (!entries || entries->empty()) fail(*list, "compare is no list of tables; write [[compare]] above each");
       for (const toml::node& entry : *entries) result.runs.push_back(compared(entry, base, result.runs));
     } else {
-      result.runs.push_back({.name = base.federation.algorithm, .place = name_, .settings = base});
+      base.name = base.settings.federation.algorithm;
+      result.runs.push_back(std::move(base));
     }
     return result;
   }
@@ -567,13 +581,14 @@ class Reader {
     return *found;
   }
 
-  void section(const std::string& name, const toml::node& value, RunSettings& run) const {
+  void section(const std::string& name, const toml::node& value, ComparedRun& run) const {
     const auto* table = value.as_table();
     if (!table) unexpected(name, value, "a table");
     for (const auto& [key, entry] : *table)
       at_place(place(entry), [&] {
         const Row& row = find_row(name, std::string(key.str()));
-        if (!row.read(entry, run, folder_))
+        run.places[fmt::format("{}.{}", row.section, row.key)] = place(entry);
+        if (!row.read(entry, run.settings, folder_))
           throw Error(ErrorKind::kUsage,
                       fmt::format("{}.{} is {}, expected {}", row.section, row.key, shown(entry), row.expected));
       });
@@ -601,10 +616,11 @@ class Reader {
     return result;
   }
 
-  ComparedRun compared(const toml::node& value, const RunSettings& base, const std::vector<ComparedRun>& before) const {
+  ComparedRun compared(const toml::node& value, const ComparedRun& base, const std::vector<ComparedRun>& before) const {
     const auto* table = value.as_table();
     if (!table) unexpected("compare", value, "a table");
-    ComparedRun result{.place = place(value), .settings = base};
+    ComparedRun result = base;
+    result.place = place(value);
     std::vector<std::string> known{"name", "paper", "paper-sd", "paper-nodes", "tune"};
     const std::vector<std::string> sections = section_names();
     known.insert(known.end(), sections.begin(), sections.end());
@@ -621,13 +637,15 @@ class Reader {
         if (!list) unexpected(key, entry, "a list of numbers from 0 to 1");
         for (const toml::node& one : *list) result.paper.nodes.push_back(accuracy(key, one));
       } else if (std::find(sections.begin(), sections.end(), key) != sections.end()) {
-        section(key, entry, result.settings);
+        section(key, entry, result);
       } else if (key != "tune") {
         unknown("key of [[compare]]", key, entry, known);
       }
     }
     if (const toml::node* list = table->get("tune")) result.tune = tune(*list, result.settings);
-    result.place += fmt::format(" (\"{}\")", result.name);
+    const std::string row = fmt::format(" (\"{}\")", result.name);
+    result.place += row;
+    for (auto& [key, where] : result.places) where += row;
     if (result.folder_name().empty()) fail(value, "a [[compare]] has no name; every row of the comparison needs one");
     for (const ComparedRun& other : before)
       if (other.folder_name() == result.folder_name())
@@ -639,6 +657,18 @@ class Reader {
   std::string name_;
   fs::path folder_;
 };
+
+/// The tables of a file.
+std::string settings_text(const RunSettings& settings) {
+  std::string text, section;
+  for (const Row& row : rows()) {
+    const std::string value = row.write(settings);
+    if (value.empty()) continue;
+    if (section != row.section) text += fmt::format("\n[{}]\n", section = row.section);
+    text += fmt::format("{} = {}\n", row.key, value);
+  }
+  return text;
+}
 
 std::string read_text(const std::string& path) {
   std::error_code error;
@@ -660,6 +690,11 @@ std::string read_text(const std::string& path) {
 
 }  // namespace
 
+const std::string& ComparedRun::place_of(const std::string& key) const {
+  const auto found = places.find(key);
+  return found == places.end() ? place : found->second;
+}
+
 std::string ComparedRun::folder_name() const {
   std::string result;
   for (const unsigned char letter : name) {
@@ -673,6 +708,10 @@ std::string ComparedRun::folder_name() const {
 }
 
 Experiment parse_experiment(const std::string& text, const std::string& name, const std::string& folder) {
+  // toml++ limits how deep values nest, but not keys, and takes the stack for each of their parts.
+  if (const auto dots = std::count(text.begin(), text.end(), '.'); dots > kMostDots)
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{} has {} dots, expected an experiment file with at most {}", name, dots, kMostDots));
   toml::table file;
   try {
     file = toml::parse(text);
@@ -715,14 +754,14 @@ void change_setting(RunSettings& settings, const std::string& key, const std::st
 std::string write_experiment(const Experiment& experiment, const ComparedRun& run, std::uint64_t seed) {
   std::string text = fmt::format("name = {}\ntitle = {}\nversion = {}\nseed = {}\n", quoted(experiment.name),
                                  quoted(experiment.title), quoted(version()), seed);
-  std::string section;
-  for (const Row& row : rows()) {
-    const std::string value = row.write(run.settings);
-    if (value.empty()) continue;
-    if (section != row.section) text += fmt::format("\n[{}]\n", section = row.section);
-    text += fmt::format("{} = {}\n", row.key, value);
-  }
-  return text + fmt::format("\n[[compare]]\nname = {}\n", quoted(run.name));
+  return text + settings_text(run.settings) + fmt::format("\n[[compare]]\nname = {}\n", quoted(run.name));
+}
+
+std::string settings_json(const RunSettings& settings) {
+  const toml::table file = toml::parse(settings_text(settings));
+  std::ostringstream out;
+  out << toml::json_formatter(file);
+  return out.str();
 }
 
 std::vector<ExperimentKey> experiment_keys() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,10 +34,14 @@ struct PaperFigure {
 /// A row of a comparison.
 struct ComparedRun {
   std::string name;
-  std::string place;  // where it stands, for messages
+  std::string place;                          // where it stands, for messages
+  std::map<std::string, std::string> places;  // the same of keys, "training.rounds"
   RunSettings settings;
   PaperFigure paper;
   std::vector<TunedSetting> tune;  // every combination is tried on kTuningSeed, and the best is kept
+
+  /// Where a key was set, or else where the row stands.
+  const std::string& place_of(const std::string& key) const;
 
   /// The name in letters that any folder may have.
   std::string folder_name() const;
@@ -74,6 +79,9 @@ void change_setting(RunSettings& settings, const std::string& key, const std::st
 /// One run with this seed as a file that says every setting, so that it does not depend on defaults; with absolute
 /// paths.
 std::string write_experiment(const Experiment& experiment, const ComparedRun& run, std::uint64_t seed);
+
+/// The same settings as JSON, tables as objects.
+std::string settings_json(const RunSettings& settings);
 
 /// A key of an experiment file.
 struct ExperimentKey {

@@ -61,7 +61,8 @@ std::vector<NodeEvaluation> history_of(const Json& list) {
 }
 
 Json state_json(const FederationState& state) {
-  Json json{{"round", state.round},
+  Json json{{"data", state.data},
+            {"round", state.round},
             {"ready", state.ready},
             {"server_steps", state.server.steps},
             {"target_sum", std::vector<double>(state.target_sum.begin(), state.target_sum.end())},
@@ -87,6 +88,7 @@ Json state_json(const FederationState& state) {
 
 FederationState state_of(const Json& json) {
   FederationState state;
+  state.data = json.value("data", "");
   state.round = json.at("round").get<int>();
   state.ready = json.at("ready").get<bool>();
   state.server.steps = json.at("server_steps").get<std::int64_t>();
@@ -108,6 +110,19 @@ FederationState state_of(const Json& json) {
                             .seconds = phase.at("seconds").get<double>()});
   state.warnings = json.at("warnings").get<std::vector<std::string>>();
   return state;
+}
+
+/// Runs `read`, and says what to do about a file that it refuses.
+template <typename Read>
+void read_checkpoint(const std::string& path, Read&& read) {
+  constexpr const char* kAdvice = "remove the folder of the run and start again";
+  try {
+    read();
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ErrorKind::kInput, fmt::format("{}: its description is damaged; {}", path, kAdvice));
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}; {}", error.what(), kAdvice));
+  }
 }
 
 std::string text_of(const Json& json) {
@@ -208,29 +223,35 @@ std::string newest_checkpoint(const std::string& folder) {
   return newest.string();
 }
 
-FederationState load_federation(const std::string& checkpoint, NodeStore& store) {
-  std::optional<SafetensorsFile> opened;
-  try {
-    opened.emplace(checkpoint + "/server.safetensors");
-  } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("{}; remove the folder of the run and start again", error.what()));
+bool is_history(std::span<const NodeEvaluation> history) {
+  Index nodes = 0;  // of a round
+  while (nodes < std::ssize(history) && history[nodes].round == history.front().round) ++nodes;
+  if (nodes == 0) return true;
+  if (std::ssize(history) % nodes != 0 || history.front().round < 0) return false;
+  for (Index i = 0; i < std::ssize(history); ++i) {
+    const bool same_round = i % nodes > 0;
+    if (history[i].node != i % nodes || history[i].examples < 0) return false;
+    if (i > 0 && (same_round ? history[i].round != history[i - 1].round : history[i].round <= history[i - 1].round))
+      return false;
   }
-  const SafetensorsFile& file = *opened;
+  return true;
+}
+
+FederationState load_federation(const std::string& checkpoint, NodeStore& store) {
   FederationState state;
-  try {
+  read_checkpoint(checkpoint, [&] {
+    const SafetensorsFile file(checkpoint + "/server.safetensors");
     const Json json = Json::parse(file.metadata(kEntry));
     state = state_of(json);
     state.history = history_of(json.at("history"));
-  } catch (const nlohmann::json::exception&) {
-    throw Error(ErrorKind::kInput, fmt::format("{}: its description is damaged; remove the folder of the run and start "
-                                               "again",
-                                               checkpoint));
-  }
-  for_each_vector(state, [&](std::string_view name, std::vector<float>& values) {
-    for (const NamedTensor& tensor : file.tensors())
-      if (tensor.name == name) values.assign(tensor.values.begin(), tensor.values.end());
+    if (state.round < 0 || !is_history(state.history))
+      throw Error(ErrorKind::kInput, fmt::format("{}: its rounds are damaged", checkpoint));
+    for_each_vector(state, [&](std::string_view name, std::vector<float>& values) {
+      for (const NamedTensor& tensor : file.tensors())
+        if (tensor.name == name) values.assign(tensor.values.begin(), tensor.values.end());
+    });
+    store.load(checkpoint + "/nodes");
   });
-  store.load(checkpoint + "/nodes");
   return state;
 }
 

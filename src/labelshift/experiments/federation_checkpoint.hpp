@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "labelshift/federation/federation.hpp"
@@ -19,6 +20,9 @@ std::string newest_checkpoint(const std::string& folder);
 
 /// Gives the nodes their memory of a checkpoint, and returns the state. Throws Error{kInput} if it is damaged.
 FederationState load_federation(const std::string& checkpoint, NodeStore& store);
+
+/// Whether these are evaluations as a federation makes them: all nodes in order, in rounds that ascend.
+bool is_history(std::span<const NodeEvaluation> history);
 
 /// Takes checkpoints away, and all that a process which was killed left half-done. Nobody else may use the folder.
 void remove_checkpoints(const std::string& folder);

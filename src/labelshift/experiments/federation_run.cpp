@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -23,6 +24,7 @@
 #include "labelshift/experiments/federation_checkpoint.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/node_program.hpp"
+#include "labelshift/learning/checkpoint.hpp"
 #include "labelshift/learning/predictor.hpp"
 #include "labelshift/learning/weights.hpp"
 
@@ -34,6 +36,8 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kPatience = std::chrono::seconds(3);  // with a round, when asked to stop
+
+constexpr double kMostRounds = 2e9;  // and nodes and examples, that a number is to be taken for
 
 constexpr const char* kHeader =
     "round,node,examples,accuracy,loss,reweighted_source_accuracy,reweighted_low,reweighted_high,"
@@ -134,6 +138,10 @@ std::string rounds_text(const std::vector<NodeEvaluation>& history) {
 std::vector<NodeEvaluation> read_rounds(const std::string& path) {
   TextFile text{InputFile(path)};
   Lines lines(text, path);
+  const auto need = [&](bool good) {
+    if (!good)
+      throw Error(ErrorKind::kInput, fmt::format("{} is damaged; remove the folder and run it again", lines.place()));
+  };
   std::vector<NodeEvaluation> history;
   std::string_view line;
   lines.next(line);  // the header
@@ -143,37 +151,19 @@ std::vector<NodeEvaluation> read_rounds(const std::string& path) {
     for (double& value : values) {
       std::string_view one;
       value = kUnknown;
-      if (!cells.next(one) || (!one.empty() && !parse_number(one, value)))
-        throw Error(ErrorKind::kInput, fmt::format("{} is damaged; remove the folder and run it again", lines.place()));
+      need(cells.next(one) && (one.empty() || parse_number(one, value)));
     }
+    for (int i = 0; i < 3; ++i) need(values[i] >= 0.0 && values[i] <= kMostRounds);
     history.push_back({static_cast<int>(values[0]), static_cast<Index>(values[1]) - 1, static_cast<Index>(values[2]),
                        values[3], values[4], values[5], values[6], values[7], values[8]});
   }
+  need(!history.empty() && is_history(history));
   return history;
 }
 
-/// Settings with the types they have in the file.
-Json settings_json(const std::string& settings_file) {
-  Json json;
-  Json* section = &json;
-  std::string_view rest = settings_file;
-  while (!rest.empty()) {
-    const std::size_t end = rest.find('\n');
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-    if (line.starts_with("[[")) break;
-    if (line.starts_with('[')) section = &json[std::string(line.substr(1, line.size() - 2))];
-    const std::size_t equals = line.find(" = ");
-    if (equals == std::string_view::npos || line.starts_with(' ')) continue;
-    const std::string_view value = line.substr(equals + 3);
-    (*section)[std::string(line.substr(0, equals))] = Json::accept(value) ? Json::parse(value) : Json(value);
-  }
-  return json;
-}
-
-std::string summary_text(const RunTask& task, const RunResult& result) {
+std::string summary_text(const RunSettings& settings, const RunResult& result) {
   const auto known = [](double value) { return std::isnan(value) ? Json(nullptr) : Json(value); };
-  Json json{{"version", version()}, {"seed", task.settings.federation.seed}};
+  Json json{{"version", version()}, {"seed", settings.federation.seed}};
   json["average_accuracy"] = known(average_accuracy(result.state.history));
   json["nodes"] = Json::array();
   for (const NodeEvaluation& one : result.last())
@@ -190,7 +180,7 @@ std::string summary_text(const RunTask& task, const RunResult& result) {
       json["largest_weight"] = one.largest;
   json["federation"] = Json::parse(describe_state(result.state));
   json["notes"] = result.notes;
-  json["settings"] = settings_json(task.settings_file);
+  json["settings"] = Json::parse(settings_json(settings));
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + '\n';
 }
 
@@ -199,18 +189,33 @@ RunResult read_result(const RunTask& task) {
   const Paths paths(task.folder);
   const std::string settings_file = read_file(paths.settings);
   check_same_settings(task.folder, settings_file, task.settings_file);
+  const std::string summary = read_file(paths.summary);
   RunResult result{.folder = task.folder};
   try {
-    const Json json = Json::parse(read_file(paths.summary));
+    const Json json = Json::parse(summary);
     result.state = described_state(json.at("federation").dump());
     result.notes = json.at("notes").get<std::vector<std::string>>();
-  } catch (const nlohmann::json::exception&) {
+  } catch (const std::exception&) {
     throw Error(ErrorKind::kInput,
                 fmt::format("{} is damaged; remove the folder {} and run it again", paths.summary, task.folder));
   }
   result.state.history = read_rounds(paths.rounds);
   if (auto warning = other_version(task.folder, settings_file)) result.state.warnings.push_back(*warning);
   return result;
+}
+
+/// A saved state, if it is of a run with these settings and data.
+FederationState known_again(FederationState state, const std::string& checkpoint, const FederationSettings& settings,
+                            const std::string& data) {
+  if (state.round > settings.rounds)
+    throw Error(ErrorKind::kInput,
+                fmt::format("{}: found {} rounds of {}; remove the folder of the run and start again", checkpoint,
+                            state.round, settings.rounds));
+  if (state.data != data)
+    throw Error(ErrorKind::kUsage, fmt::format("{} is of a run on other data: they have changed since; give another "
+                                               "--output, or bring them back",
+                                               checkpoint));
+  return state;
 }
 
 std::string_view stage_text(std::string_view phase) {
@@ -257,17 +262,21 @@ class RunWatch {
 };
 
 /// Where test data have no labels, there is something to judge by all the same.
-void judge_without_labels(FederationSettings& settings, std::vector<std::string>& notes) {
+void judge_without_labels(FederationSettings& settings, FederatedData& data) {
   constexpr double kHeldOut = 0.2;
+  const auto unlabelled = std::count_if(data.nodes.begin(), data.nodes.end(),
+                                        [](const NodeData& node) { return node.test->labels.empty(); });
+  const std::string which = unlabelled == std::ssize(data.nodes)
+                                ? "test data"
+                                : fmt::format("test data of {} of {} nodes", unlabelled, data.nodes.size());
   if (!settings.ratio.weighted()) {
-    notes.emplace_back(
-        "test data have no labels, and without ratios (ratio.method) nothing can be said of the accuracy there");
+    data.notes.push_back(fmt::format(
+        "{} have no labels, and without ratios (ratio.method) nothing can be said of the accuracy there", which));
     return;
   }
   if (settings.source_holdout == 0.0) settings.source_holdout = kHeldOut;
-  notes.push_back(
-      fmt::format("test data have no labels, so {:g} % of each node's training examples are held out to "
-                  "judge by",
+  data.notes.push_back(
+      fmt::format("{} have no labels, so {:g} % of each node's training examples are held out to judge by", which,
                   100.0 * settings.source_holdout));
 }
 
@@ -290,6 +299,16 @@ void write_batch_norms(const std::string& folder, Net& model, const NodeStore& s
     fs::create_directories(folder, ignored);
     write_safetensors(fmt::format("{}/node-{}.safetensors", folder, node + 1), tensors, {{"format", "pt"}});
   }
+}
+
+/// Throws if a net cannot be made for these data.
+void check_nets(const FederationSettings& settings, const FederatedData& data) {
+  const auto check = [&](const NetChoice& net) {
+    make_net({.name = net.name, .settings = net.settings, .shape = data.shape, .classes = data.classes()}, /*seed=*/0,
+             settings.device);
+  };
+  check(settings.model);
+  if (settings.ratio.estimated()) check(settings.ratio.net);
 }
 
 /// Makes the folder this run's own. One where nothing was saved may have been of any run.
@@ -334,8 +353,9 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ru
   if (observer && !observer("reading data", 0.0)) throw Stopped{};
   // First the data: a run that cannot start leaves nothing behind.
   FederatedData data = make_federated_data(task.settings.data, settings.seed);
-  if (!data.labelled_tests()) judge_without_labels(settings, data.notes);
+  if (!data.labelled_tests()) judge_without_labels(settings, data);
   check_settings(settings, std::ssize(data.nodes));
+  check_nets(settings, data);
   std::error_code error;
   fs::create_directories(task.folder, error);
   if (error)
@@ -344,12 +364,14 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ru
   const FolderLock lock(task.folder, paths.lock);
   if (is_finished(task)) return read_result(task);  // by another process, meanwhile
   claim_folder(task, options.resume);
+  const std::string data_found = fingerprint(data.sets);
 
   const FederationTask federation{.shape = data.shape, .class_names = data.class_names};
   NodeStore store({.folder = paths.nodes});
   FederationState start;
   if (const std::string checkpoint = newest_checkpoint(task.folder); !checkpoint.empty())
-    start = load_federation(checkpoint, store);
+    start = known_again(load_federation(checkpoint, store), checkpoint, settings, data_found);
+  start.data = data_found;
   RunWatch watch(task, store, observer, start.ready);
   if (options.prepare_thread) options.prepare_thread();
   const auto engine = make_in_process_engine(std::ssize(data.nodes), make_node_programs({settings, data, store}),
@@ -365,7 +387,9 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ru
   if (find_algorithm(settings.algorithm).local_batch_norm)
     write_batch_norms(paths.batch_norms, *global_model(settings, federation, result.state), store,
                       std::ssize(data.nodes));
-  write_file(paths.summary, summary_text(task, result));
+  RunSettings used = task.settings;
+  used.federation = settings;
+  write_file(paths.summary, summary_text(used, result));
   remove_checkpoints(task.folder);
   fs::remove_all(paths.nodes, error);
   // Read back, so that a run that is read and one that was just made are the same to all that follows.

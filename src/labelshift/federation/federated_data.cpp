@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "labelshift/core/error.hpp"
@@ -12,6 +13,7 @@
 #include "labelshift/data/known_datasets.hpp"
 #include "labelshift/data/shifts.hpp"
 #include "labelshift/data/text_lines.hpp"
+#include "labelshift/federation/setting_error.hpp"
 
 namespace labelshift {
 namespace {
@@ -22,9 +24,10 @@ constexpr std::uint64_t kTestSalt = 0x7465;
 constexpr std::uint64_t kDealSalt = 0x6465616c;
 
 constexpr Index kMostNodes = 1'000'000;
+constexpr std::string_view kTraining = "training";
 
-[[noreturn]] void refuse(const std::string& why) {
-  throw Error(ErrorKind::kUsage, "data: " + why);
+[[noreturn]] void refuse(const char* key, const std::string& why) {
+  throw SettingError(key, "data: " + why);
 }
 
 using NodeRows = std::vector<std::vector<Index>>;  // (K)
@@ -88,12 +91,13 @@ NodeRows deal_by_dirichlet(const Dataset& data, const std::vector<Index>& rows, 
 }
 
 NodeDistributions distributions_of(const std::vector<std::vector<std::int64_t>>& shares, Index classes,
-                                   const char* which) {
+                                   std::string_view which) {
   NodeDistributions result;
   result.shares.resize(std::ssize(shares), classes);
   for (std::size_t k = 0; k < shares.size(); ++k) {
     if (std::ssize(shares[k]) != classes)
-      refuse(fmt::format("the {} shares of node {} are {} numbers, expected {}, one for each class", which, k + 1,
+      refuse(which == kTraining ? "data.train-shares" : "data.test-shares",
+             fmt::format("the {} shares of node {} are {} numbers, expected {}, one for each class", which, k + 1,
                          shares[k].size(), classes));
     for (Index c = 0; c < classes; ++c) result.shares(static_cast<Index>(k), c) = shares[k][c];
   }
@@ -111,47 +115,81 @@ NodeRows partition(const DataSettings& settings, const Dataset& data, bool train
   NodeDistributions distributions;
   if (settings.partition == "shares") {
     distributions = distributions_of(train ? settings.train_shares : settings.test_shares, data.classes(),
-                                     train ? "training" : "test");
+                                     train ? kTraining : "test");
   } else {
     const NodeTable& table = find_node_table(settings.partition);
     distributions = train ? table.train_distributions() : table.test_distributions();
     if (distributions.classes() != data.classes())
-      refuse(fmt::format("the partition {} is one of {} classes, but {} has {}; use iid, dirichlet or shares",
+      refuse("data.partition",
+             fmt::format("the partition {} is one of {} classes, but {} has {}; use iid, dirichlet or shares",
                          table.name, distributions.classes(), settings.set, data.classes()));
   }
   return split_by_nodes(data.labels, rows, distributions, salted);
 }
 
+void check_shares(const std::vector<std::vector<std::int64_t>>& shares, const char* key) {
+  const auto sum = [](const std::vector<std::int64_t>& of) {
+    return std::accumulate(of.begin(), of.end(), 0.0,
+                           [](double a, std::int64_t b) { return a + static_cast<double>(b); });
+  };
+  for (std::size_t k = 0; k < shares.size(); ++k)
+    if (sum(shares[k]) != sum(shares.front()) || !(sum(shares[k]) > 0.0))
+      refuse(key, fmt::format("the shares of node {} add up to {}, and those of node 1 to {}; make them all add up to "
+                              "the same, more than 0",
+                              k + 1, sum(shares[k]), sum(shares.front())));
+}
+
 void check_partition(const DataSettings& settings) {
-  if (!settings.folders.empty()) refuse("found both a data set and folders of nodes; give one");
+  if (!settings.folders.empty()) refuse("data.folders", "found both a data set and folders of nodes; give one");
   std::vector<std::string> known{"iid", "dirichlet", "shares"};
   for (const NodeTable& table : node_tables()) known.emplace_back(table.name);
-  if (settings.partition.empty()) refuse("no partition says which node gets what of " + settings.set);
+  if (settings.partition.empty())
+    refuse("data.set",
+           "no partition says which node gets what of " + settings.set + "; give partition, such as \"iid\"");
   if (std::find(known.begin(), known.end(), settings.partition) == known.end())
-    throw unknown_name("partition", settings.partition, known);
+    throw SettingError("data.partition", unknown_name("partition", settings.partition, known).what());
   const bool counted = settings.partition == "iid" || settings.partition == "dirichlet";
   if (!counted && settings.nodes > 0)
-    refuse(fmt::format("the partition {} has its own number of nodes; leave nodes out", settings.partition));
+    refuse("data.nodes",
+           fmt::format("the partition {} has its own number of nodes; leave nodes out", settings.partition));
   if (settings.partition != "shares" && !(settings.train_shares.empty() && settings.test_shares.empty()))
-    refuse(fmt::format("found shares with the partition {}; leave them out, or use the partition shares",
+    refuse(settings.train_shares.empty() ? "data.test-shares" : "data.train-shares",
+           fmt::format("found shares with the partition {}; leave them out, or use the partition shares",
                        settings.partition));
-  if (counted) {
-    if (settings.nodes < 1 || settings.nodes > kMostNodes)
-      refuse(fmt::format("found {} nodes, expected 1 to {} for the partition {}", settings.nodes, kMostNodes,
-                         settings.partition));
-  }
+  if (counted && (settings.nodes < 1 || settings.nodes > kMostNodes))
+    refuse(settings.nodes == 0 ? "data.partition" : "data.nodes",
+           fmt::format("found {} nodes, expected 1 to {} for the partition {}; give nodes", settings.nodes, kMostNodes,
+                       settings.partition));
   if (settings.partition == "shares") {
     if (settings.train_shares.empty() || settings.train_shares.size() != settings.test_shares.size())
-      refuse(
-          fmt::format("found training shares of {} nodes and test shares of {}, expected the same number, at least 1",
-                      settings.train_shares.size(), settings.test_shares.size()));
+      refuse("data.partition",
+             fmt::format("found training shares of {} nodes and test shares of {}, expected the same number, at least "
+                         "1; give train-shares and test-shares",
+                         settings.train_shares.size(), settings.test_shares.size()));
+    check_shares(settings.train_shares, "data.train-shares");
+    check_shares(settings.test_shares, "data.test-shares");
   }
   if (!(settings.fraction > 0.0 && settings.fraction <= 1.0))
-    refuse(fmt::format("the fraction is {}, expected more than 0 and at most 1", settings.fraction));
+    refuse("data.fraction", fmt::format("the fraction is {}, expected more than 0 and at most 1", settings.fraction));
+}
+
+/// K, before all but one are left out.
+Index all_nodes(const DataSettings& settings) {
+  if (!settings.folders.empty()) return std::ssize(settings.folders);
+  if (settings.partition == "iid" || settings.partition == "dirichlet") return settings.nodes;
+  if (settings.partition == "shares") return std::ssize(settings.train_shares);
+  const NodeTable& table = find_node_table(settings.partition);
+  return table.groups * table.nodes_per_group;
+}
+
+void check_folders(const DataSettings& settings) {
+  if (!settings.partition.empty()) refuse("data.partition", "folders of nodes need no partition; leave it out");
+  if (settings.nodes > 0) refuse("data.nodes", "there are as many nodes as folders; leave nodes out");
+  if (settings.fraction != 1.0)
+    refuse("data.fraction", "a fraction goes with a data set, not with folders of nodes; leave it out");
 }
 
 FederatedData split_set(const DataSettings& settings, std::uint64_t seed) {
-  check_partition(settings);
   LoadedDataset loaded = load_dataset(settings.set);
   FederatedData result;
   if (!loaded.note.empty()) result.notes.push_back(loaded.note);
@@ -233,9 +271,6 @@ void check_alike(const Dataset& data, const std::string& path, const Dataset& fi
 }
 
 FederatedData read_folders(const DataSettings& settings) {
-  if (!settings.partition.empty()) refuse("folders of nodes need no partition; leave it out");
-  if (settings.nodes > 0) refuse("there are as many nodes as folders; leave nodes out");
-  if (settings.fraction != 1.0) refuse("a fraction goes with a data set, not with folders of nodes");
   std::vector<std::unique_ptr<Dataset>> train, test;
   for (std::size_t k = 0; k < settings.folders.size(); ++k) {
     const NodeFolders& folders = settings.folders[k];
@@ -270,27 +305,28 @@ bool FederatedData::labelled_tests() const {
                      [](const NodeData& node) { return !node.test->labels.empty() || node.test_rows.empty(); });
 }
 
+void check_data_settings(const DataSettings& settings) {
+  if (settings.set.empty() && settings.folders.empty())
+    refuse("data.set", "found neither a data set nor folders of nodes; give one of them");
+  settings.set.empty() ? check_folders(settings) : check_partition(settings);
+  const Index nodes = all_nodes(settings);
+  if (settings.only_node < 0 || settings.only_node > nodes)
+    refuse("data.only-node",
+           fmt::format("the only node is to be {}, expected 1 to {}, or 0 for all", settings.only_node, nodes));
+}
+
 Index node_count(const DataSettings& settings) {
-  if (settings.only_node > 0) return 1;
-  if (!settings.folders.empty()) return std::ssize(settings.folders);
-  if (settings.partition == "iid" || settings.partition == "dirichlet") return settings.nodes;
-  if (settings.partition == "shares") return std::ssize(settings.train_shares);
-  for (const NodeTable& table : node_tables())
-    if (settings.partition == table.name) return table.groups * table.nodes_per_group;
-  return 0;
+  return settings.only_node > 0 ? 1 : all_nodes(settings);
 }
 
 FederatedData make_federated_data(const DataSettings& settings, std::uint64_t seed) {
-  if (settings.set.empty() && settings.folders.empty()) refuse("found neither a data set nor folders of nodes");
+  check_data_settings(settings);
   FederatedData result = settings.set.empty() ? read_folders(settings) : split_set(settings, seed);
   for (std::size_t k = 0; k < result.nodes.size(); ++k)
     if (result.nodes[k].train_rows.empty())
       throw Error(ErrorKind::kInput, fmt::format("node {} of {} has no training examples; make fewer nodes, or larger "
                                                  "shares",
                                                  k + 1, result.nodes.size()));
-  if (settings.only_node < 0 || settings.only_node > std::ssize(result.nodes))
-    refuse(fmt::format("the only node is to be {}, expected 1 to {}, or 0 for all", settings.only_node,
-                       result.nodes.size()));
   if (settings.only_node > 0) {
     NodeData node = std::move(result.nodes[static_cast<std::size_t>(settings.only_node - 1)]);
     result.nodes.clear();

@@ -49,7 +49,10 @@ struct DataSettings {
   Index only_node = 0;    // 1, ..., K: the others are left out, as if it trained by itself; 0: all
 };
 
-/// K without the data. 0: that depends on them.
+/// Throws SettingError for what cannot be, whatever the data are.
+void check_data_settings(const DataSettings& settings);
+
+/// K, of settings that were checked.
 Index node_count(const DataSettings& settings);
 
 /// Reads and splits: a pure function of (data, settings, seed). Nodes share no example.

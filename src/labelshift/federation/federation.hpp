@@ -51,6 +51,7 @@ struct PhaseCost {
 
 /// Where a federation is: all there is to go on from, but what its nodes remember.
 struct FederationState {
+  std::string data;                // a fingerprint of them, where the one who runs it wants to know them again
   int round = 0;                   // rounds of training done
   bool ready = false;              // phases 1 and 2 are behind
   Normalisation normalisation;     // agreed on by all nodes

@@ -74,7 +74,7 @@ struct FederationSettings {
   Device device = Device::kCpu;
 };
 
-/// Throws Error{kUsage} naming the setting if a value is impossible or two do not go together; `nodes` is K.
+/// Throws SettingError if a value is impossible or two do not go together; `nodes` is K.
 void check_settings(const FederationSettings& settings, Index nodes);
 
 }  // namespace labelshift

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "labelshift/core/error.hpp"
+
+namespace labelshift {
+
+/// A setting that cannot be, or does not go with another one. Whoever knows where it was set can say so.
+class SettingError : public Error {
+ public:
+  SettingError(std::string key, const std::string& message) : Error(ErrorKind::kUsage, message), key_(std::move(key)) {}
+  const std::string& key() const { return key_; }  // as in an experiment file, "training.rounds"
+
+ private:
+  std::string key_;
+};
+
+}  // namespace labelshift
