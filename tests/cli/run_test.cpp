@@ -49,6 +49,7 @@ TEST_F(RunCommand, ComparesTheRunsOfTheExample) {
   EXPECT_THAT(done.out, testing::StartsWith("Logistic regression on a small Fashion-MNIST, 2 nodes\n\nrun "));
   EXPECT_THAT(done.out, testing::ContainsRegex("\nIW-ERM +0\\.[0-9]{4} \\+- 0\\.[0-9]{4} +20\n"));
   EXPECT_THAT(done.out, testing::ContainsRegex("\nIW-ERM +2, [0-9]+ B / [0-9]+ B +2, 168 B / 152 B +20, "));
+  EXPECT_THAT(done.out, HasSubstr("\nRatios take one round in which a node sends its m numbers, and one"));
   EXPECT_THAT(done.out, HasSubstr("Summary: r/federation/summary.json\n"));
   const auto summary = nlohmann::json::parse(bytes_of(path("r/federation/summary.json")));
   EXPECT_EQ(summary["rows"].size(), 3u);
@@ -63,6 +64,14 @@ TEST_F(RunCommand, ComparesTheRunsOfTheExample) {
   const CommandResult spread = labelshift("run examples/federation.toml --rounds 20 --output r --show spread");
   EXPECT_THAT(spread.out, testing::ContainsRegex("\nrun +worst node +average +best node +spread\n"));
   EXPECT_THAT(spread.out, HasSubstr("Figure:  r/federation/spread.svg\n"));
+}
+
+TEST_F(RunCommand, IsNotStoppedByASignalItWasStartedToIgnore) {
+  const CommandResult done = shell(R"(trap '' HUP INT; labelshift run small.toml --output r & run=$!
+    while kill -HUP $run && kill -INT $run; do sleep 0.01; done 2> /dev/null; wait $run)");
+  EXPECT_EQ(done.status, 0);
+  EXPECT_THAT(done.err, testing::Not(HasSubstr("stopped")));
+  EXPECT_THAT(done.out, HasSubstr("Summary: r/small/summary.json\n"));
 }
 
 TEST_F(RunCommand, GivesTheSameBitsForAnyNumberOfWorkersAndFromItsOwnSettings) {
@@ -145,9 +154,9 @@ TEST_F(RunCommand, SaysWhatIsWrong) {
                  "--predictor: unknown predictor \"mine\" (known: local, federated)");
   expect_failure("run small.toml --set rounds", kUsage,
                  "--set rounds: expected SECTION.KEY=VALUE, such as training.rounds=100");
-  expect_failure(
-      "run small.toml --set training.local-steps=1", kUsage,
-      "small.toml, line 11: scaffold with one local step is fedavg; give local-steps above 1, or algorithm = \"fedavg\"");
+  expect_failure("run small.toml --set training.local-steps=1", kUsage,
+                 "small.toml, line 11: scaffold with one local step is fedavg; give local-steps above 1, or algorithm "
+                 "= \"fedavg\"");
   expect_failure("run none.toml", kUsage, "cannot read none.toml: no such file or directory; name an experiment file");
   EXPECT_FALSE(std::filesystem::exists(path("results")));
 }

@@ -453,6 +453,21 @@ TEST(Federation, SaysNothingOfATargetThatIsPartlyOfClassesItCannotJudge) {
   expect_silence_of_the_first();
 }
 
+TEST(Federation, NamesTheClassesThatAMethodLacks) {
+  const FederatedData lacking = gaussian_federation({{{0, 60, 60}, {9, 9, 9}}, {{40, 40, 40}, {9, 9, 9}}});
+  const FederatedData lone = gaussian_federation({{{0, 60, 0}, {9, 9, 9}}, {{40, 40, 40}, {9, 9, 9}}});
+  LocalFederation few(weighted_settings("auto"), lacking), one(weighted_settings("auto"), lone);
+  expect_error_with(ErrorKind::kInput,
+                    "node 1: method auto judges predictors by examples of every class, and there is "
+                    "none of a; use another method",
+                    [&] { few.run(); });
+  expect_error_with(ErrorKind::kInput, "there is none of a, c;", [&] { one.run(); });
+  FederatedData alike = gaussian_federation({{{0, 60, 60}, {9, 9, 9}}, {{40, 40, 40}, {0, 0, 0}}});
+  for (float& value : std::get<1>(alike.sets[0]->values)) value = 0.0F;
+  LocalFederation unpredicted(weighted_settings("bbse"), alike);
+  expect_error_with(ErrorKind::kInput, "(its classes, from 0: b, c)", [&] { unpredicted.run(); });
+}
+
 TEST(Federation, DrawsTheNodesThatTrainAFederatedPredictorToo) {
   const FederatedData data = two_nodes();
   FederationSettings settings = weighted_settings("mlls");

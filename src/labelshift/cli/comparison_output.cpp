@@ -56,7 +56,8 @@ std::string average_table(const Experiment& experiment, const ComparisonResult& 
   const auto judged = static_cast<std::size_t>(
       std::count_if(nodes.begin(), nodes.end(), [](const MeanDeviation& node) { return !std::isnan(node.mean); }));
   std::string whose = judged == 1 ? "1 node" : fmt::format("{} nodes", judged);
-  if (judged < nodes.size()) whose = fmt::format("{} of {} nodes, those with labelled test examples,", judged, nodes.size());
+  if (judged < nodes.size())
+    whose = fmt::format("{} of {} nodes, those with labelled test examples,", judged, nodes.size());
   const std::string what = experiment.report_node > 0
                                ? fmt::format("The accuracy of node {}", experiment.report_node)
                                : fmt::format("The average of the accuracies of {} on their test data", whose);
@@ -163,7 +164,16 @@ std::string cost_table(const ComparisonResult& result) {
     table.push_back(std::move(sent));
     seconds.push_back(std::move(took));
   }
-  return aligned(table) + "\n" + aligned(seconds);
+  std::string text = aligned(table);
+  const bool summed = any(result, [](const RowResult& row) {
+    const auto& costs = row.runs.front().state.phases;
+    return std::any_of(costs.begin(), costs.end(),
+                       [](const PhaseCost& phase) { return phase.name == "ratio" && phase.rounds == 2; });
+  });
+  if (summed)
+    text +=
+        "Ratios take one round in which a node sends its m numbers, and one that brings the sum of all nodes back.\n";
+  return text + "\n" + aligned(seconds);
 }
 
 std::string tuning_text(const ComparisonResult& result) {

@@ -50,7 +50,11 @@ void check_writable(const std::string& path) {
 DeferInterrupt::DeferInterrupt() {
   sigset_t deferred;
   sigemptyset(&deferred);
-  for (const int signal : kDeferred) sigaddset(&deferred, signal);
+  for (const int signal : kDeferred) {
+    struct sigaction now = {};
+    sigaction(signal, nullptr, &now);
+    if (now.sa_handler != SIG_IGN) sigaddset(&deferred, signal);  // nohup's would be kept waiting instead of ignored
+  }
   pthread_sigmask(SIG_BLOCK, &deferred, &before_);
 }
 

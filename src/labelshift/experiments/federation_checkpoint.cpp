@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -60,6 +61,10 @@ std::vector<NodeEvaluation> history_of(const Json& list) {
   return history;
 }
 
+double per_round(std::uint64_t bytes, const PhaseCost& phase) {
+  return static_cast<double>(bytes) / static_cast<double>(std::max<Index>(phase.rounds, 1));
+}
+
 Json state_json(const FederationState& state) {
   Json json{{"data", state.data},
             {"round", state.round},
@@ -82,6 +87,8 @@ Json state_json(const FederationState& state) {
                               {"rounds", phase.rounds},
                               {"bytes_up", phase.traffic.up},
                               {"bytes_down", phase.traffic.down},
+                              {"bytes_up_a_round", per_round(phase.traffic.up, phase)},
+                              {"bytes_down_a_round", per_round(phase.traffic.down, phase)},
                               {"seconds", phase.seconds}});
   return json;
 }

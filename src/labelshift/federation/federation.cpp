@@ -237,8 +237,9 @@ class Coordinator {
     for (Index c = 0; c < classes(); ++c)
       if (state_.target_sum[c] == 0.0) never.push_back(task_.class_names[c]);
     if (!never.empty())
-      state_.warnings.push_back(fmt::format("no weight is left for {}: by the estimates no node will meet {}",
-                                            fmt::join(never, ", "), never.size() == 1 ? "it" : "them"));
+      state_.warnings.push_back(fmt::format("no weight is left for {}: {} no node will meet {}", fmt::join(never, ", "),
+                                            ratio.estimated() ? "by the estimates" : "in these test data",
+                                            never.size() == 1 ? "it" : "them"));
   }
 
   void note_estimates(const CohortAnswer& answer) {

@@ -1,6 +1,7 @@
 #include "labelshift/federation/local_ratio.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -95,18 +96,20 @@ LocalPredictor train_local_predictor(const RatioSettings& settings, const NetSpe
                         .held_out = std::move(part.held_out)};
   const std::vector<Index> present = present_classes(result.source_prior);
   result.calibration = Calibration::identity(static_cast<Index>(present.size()));
-  if (present.size() == 1) return result;  // there is nothing to tell apart
   TrainingSettings training{.epochs = settings.epochs,
                             .stop_below = settings.stop_below,
                             .adam = {.learning_rate = settings.learning_rate, .weight_decay = settings.weight_decay},
                             .seed = seed};
   const TrainingExamples examples{data, part.train, {}};
   if (settings.method == kAuto) {
-    if (std::ssize(present) < data.classes())
-      throw Error(
-          ErrorKind::kInput,
-          "method auto judges predictors by examples of every class, and this node lacks one; use another method, "
-          "or the federated predictor");
+    std::vector<std::string> missing;
+    for (Index c = 0; c < data.classes(); ++c)
+      if (result.source_prior[c] == 0.0) missing.push_back(data.class_names[static_cast<std::size_t>(c)]);
+    if (!missing.empty())
+      throw Error(ErrorKind::kInput,
+                  fmt::format("method auto judges predictors by examples of every class, and there is none of {}; use "
+                              "another method, or the federated predictor",
+                              fmt::join(missing, ", ")));
     const Selection selection = choose_predictor(*result.net, examples, result.held_out, training, {},
                                                  [&](std::string_view, double) { return !cancelled.load(); });
     if (cancelled) throw Stopped{};
@@ -115,6 +118,7 @@ LocalPredictor train_local_predictor(const RatioSettings& settings, const NetSpe
     result.calibration = selection.calibration.calibration;
     return result;
   }
+  if (present.size() == 1) return result;  // there is nothing to tell apart
   const MethodEntry& method = find_method(settings.method);
   training.zeta = result.zeta = method.zeta;
   const TrainingResult trained =
@@ -157,7 +161,14 @@ Eigen::VectorXd estimate_target_prior(Net& net, const Eigen::VectorXd& source_pr
                          source.label_prior);
   }
   const CalibratedProbabilities target = probs_of(problem.target, problem.target_rows);
-  const Eigen::VectorXd ratio = make_estimator(entry)->estimate(source, {.probs = target.view()}).ratio;
+  Eigen::VectorXd ratio;
+  try {
+    ratio = make_estimator(entry)->estimate(source, {.probs = target.view()}).ratio;
+  } catch (const Error& error) {  // which knows classes by their number among those present
+    std::vector<std::string> names;
+    for (const Index c : present) names.push_back(problem.target.class_names[static_cast<std::size_t>(c)]);
+    throw Error(error.kind(), fmt::format("{} (its classes, from 0: {})", error.what(), fmt::join(names, ", ")));
+  }
   for (std::size_t c = 0; c < present.size(); ++c)
     q[present[c]] = source.label_prior[static_cast<Index>(c)] * ratio[static_cast<Index>(c)];
   return q;

@@ -23,7 +23,7 @@ int main() {  // two nodes, two classes, one on each side of 0
   }
   data.sets.push_back(std::move(set));
   const Experiment experiment = parse_experiment(
-      "model.net = \"logistic\"\ntraining = {rounds = 50, learning-rate = 0.1}\ndata = {set = \"here\", partition = "
+      "model.net = \"logistic\"\ntraining = {rounds = 50, learning-rate = 0.1}\ndata = {set = \"./here\", partition = "
       "\"iid\", nodes = 2}\n",
       "consumer", ".");
   const FederationSettings& settings = experiment.runs.front().settings.federation;
