@@ -136,6 +136,31 @@ TEST_F(FederationRun, StartsAgainWhereNothingWasSaved) {
   expect_same_results("stopped", "whole");
 }
 
+TEST_F(FederationRun, KeepsWhatNodesEstimatedBeforeItWasStopped) {
+  RunSettings settings = small_settings();
+  run_in_folder(task("whole", settings), {});
+  const auto stop_amid_phase_1 = [&](const std::string& folder) {
+    EXPECT_THROW(
+        run_in_folder(task(folder, settings), {.workers = 1},
+                      [](std::string_view stage, double done) { return stage != "estimating ratios" || done < 0.3; }),
+        Stopped);
+  };
+  stop_amid_phase_1("stopped");
+  EXPECT_EQ(newest_checkpoint(path("stopped")), path("stopped/checkpoint-0"));
+  run_in_folder(task("stopped", settings), {.resume = true});
+  expect_same_results("stopped", "whole");
+
+  stop_amid_phase_1("changed");
+  NodeStore store({.folder = path("store")});
+  FederationState state = load_federation(path("changed/checkpoint-0"), store);
+  const std::vector<float> q = store.get(0, "target");
+  ASSERT_EQ(q.size(), 10u);
+  store.put(0, "target", std::vector<float>(q.rbegin(), q.rend()));
+  save_federation(path("changed"), state, store);
+  run_in_folder(task("changed", settings), {.resume = true});
+  EXPECT_NE(bytes_of(path("changed/model.safetensors")), bytes_of(path("whole/model.safetensors")));  // it was used
+}
+
 TEST_F(FederationRun, DoesNotRepeatAWholeRun) {
   const RunResult first = run_in_folder(task("run"), {});
   file("run/model.safetensors", "mine");

@@ -35,7 +35,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPatience = std::chrono::seconds(3);  // with a round, when asked to stop
+constexpr auto kPatience = std::chrono::seconds(3);       // with a round, when asked to stop
+constexpr auto kSaveInterval = std::chrono::seconds(60);  // between those of phase 1
 
 constexpr double kMostRounds = 2e9;  // and nodes and examples, that a number is to be taken for
 
@@ -228,11 +229,17 @@ std::string_view stage_text(std::string_view phase) {
 /// Watches over a run: passes progress on, and saves.
 class RunWatch {
  public:
-  RunWatch(const RunTask& task, const NodeStore& store, const RunObserver& observer, bool ready)
-      : task_(task), store_(store), observer_(observer), ready_(ready) {}
+  RunWatch(const RunTask& task, const NodeStore& store, const RunObserver& observer, const FederationState& start)
+      : task_(task), store_(store), observer_(observer), data_(start.data), ready_(start.ready) {}
 
-  /// Whether to go on. After phase 2 a round is waited for, since it can be saved; before there is nothing to save.
+  /// Whether to go on. After phase 2 a round is waited for, since it can be saved; before there are the estimates of
+  /// single nodes.
   bool progress(std::string_view stage, double done) {
+    const RatioSettings& ratio = task_.settings.federation.ratio;
+    some_estimates_ =
+        some_estimates_ || (stage == "ratio" && done > 0.0 && ratio.estimated() &&
+                            ratio.predictor == PredictorScope::kLocal && ratio.exchange == RatioExchange::kLocal);
+    if (Clock::now() - saved_ > kSaveInterval) save_estimates();
     if (stage == "evaluation" && ready_)
       stage = "training";  // a moment's interruption of it
     else
@@ -252,11 +259,21 @@ class RunWatch {
     if (!last && asked_) throw Stopped{};
   }
 
+  /// What nodes have estimated before phase 2, if anything.
+  void save_estimates() {
+    if (ready_ || !some_estimates_) return;
+    save_federation(task_.folder, {.data = data_}, store_);
+    saved_ = Clock::now();
+  }
+
  private:
   const RunTask& task_;
   const NodeStore& store_;
   const RunObserver& observer_;
+  const std::string data_;
   bool ready_;
+  bool some_estimates_ = false;
+  Clock::time_point saved_ = Clock::now();
   double trained_ = 0.0;
   std::optional<Clock::time_point> asked_;  // to stop
 };
@@ -371,17 +388,21 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ru
   FederationState start;
   if (const std::string checkpoint = newest_checkpoint(task.folder); !checkpoint.empty())
     start = known_again(load_federation(checkpoint, store), checkpoint, settings, data_found);
-  start.data = data_found;
-  RunWatch watch(task, store, observer, start.ready);
+  if (!start.ready) start = {.data = data_found, .estimates_kept = true};
+  RunWatch watch(task, store, observer, start);
   if (options.prepare_thread) options.prepare_thread();
   const auto engine = make_in_process_engine(std::ssize(data.nodes), make_node_programs({settings, data, store}),
                                              {.workers = options.workers, .prepare_thread = options.prepare_thread});
   const FederationObserver federation_observer{
       .progress = [&](std::string_view stage, double done) { return watch.progress(stage, done); },
       .checkpoint = [&](const FederationState& state) { watch.checkpoint(state); }};
-  RunResult result{.folder = task.folder,
-                   .state = run_federation(settings, federation, *engine, federation_observer, std::move(start)),
-                   .notes = data.notes};
+  RunResult result{.folder = task.folder, .notes = data.notes};
+  try {
+    result.state = run_federation(settings, federation, *engine, federation_observer, std::move(start));
+  } catch (const Stopped&) {
+    watch.save_estimates();
+    throw;
+  }
   write_file(paths.rounds, rounds_text(result.state.history));
   write_model(paths.model, settings, federation, result.state, *data.nodes.front().train);
   if (find_algorithm(settings.algorithm).local_batch_norm)

@@ -271,7 +271,7 @@ class Coordinator {
     else if (ratio.predictor == PredictorScope::kFederated)
       answer = together(goal);
     else
-      answer = target("ratio", TargetKind::kEstimate, goal);
+      answer = target("ratio", state_.estimates_kept ? TargetKind::kKeptEstimate : TargetKind::kEstimate, goal);
     note_estimates(answer);
     state_.target_sum = vector_of(answer.numbers);
     if (ratio.estimated() && std::none_of(answer.reports.begin(), answer.reports.end(), [&](const NodeReport& report) {

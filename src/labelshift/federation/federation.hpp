@@ -54,6 +54,7 @@ struct FederationState {
   std::string data;                // a fingerprint of them, where the one who runs it wants to know them again
   int round = 0;                   // rounds of training done
   bool ready = false;              // phases 1 and 2 are behind
+  bool estimates_kept = false;     // before that: nodes may remember what they estimated before a stop
   Normalisation normalisation;     // agreed on by all nodes
   std::vector<float> parameters;   // of the global model
   std::vector<float> buffers;      // of the same
@@ -81,8 +82,9 @@ struct FederationTask {
 };
 
 /// Alg. 2: ratios first if the settings ask for any, then rounds of training; from `start` on, which is empty or what
-/// an observer was told with the nodes' memory of that moment. A federation that goes on ends in the same bits as one
-/// that was never stopped; the seconds and bytes in the state add up over both.
+/// an observer was told with the nodes' memory of that moment; or nothing but `estimates_kept`, with their memory of
+/// any moment of phase 1. A federation that goes on ends in the same bits as one that was never stopped; the seconds
+/// and bytes in the state add up over both.
 ///
 /// Throws Error{kInput} for a class that no node holds, for a loss that is not finite, and what nodes throw.
 FederationState run_federation(const FederationSettings& settings, const FederationTask& task, Engine& engine,

@@ -305,7 +305,7 @@ class Program : public NodeProgram {
   Update target(const Request& request, const std::atomic<bool>& cancelled) {
     const auto start = std::chrono::steady_clock::now();
     VectorXd q;
-    const auto kind = Numbers(request.numbers).kind<TargetKind>(3);
+    const auto kind = Numbers(request.numbers).kind<TargetKind>(4);
     switch (kind) {
       case TargetKind::kTruth:
         if (test_data().labels.empty() && !has().test_rows.empty())
@@ -317,16 +317,29 @@ class Program : public NodeProgram {
       case TargetKind::kSource:
         q = source_prior(parts().train);
         break;
-      case TargetKind::kEstimate: {
-        const LocalPredictor predictor = local_predictor(cancelled);
-        q = estimate_target_prior(*predictor.net, predictor.source_prior, predictor.calibration,
-                                  estimator_of(settings_.ratio.method),
-                                  {test_data(), parts().estimate, &train_data(), predictor.held_out});
-      }
+      case TargetKind::kEstimate:
+      case TargetKind::kKeptEstimate:
+        q = kind == TargetKind::kKeptEstimate ? kept_target() : VectorXd();
+        if (q.size() == 0) q = local_estimate(cancelled);
     }
     // The truth beside an estimate is for comparison alone.
     if (kind != TargetKind::kTruth || !settings_.ratio.estimated()) remember_target(q);
     return target_update(q, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+
+  VectorXd kept_target() const {
+    const std::vector<float> kept = remembered(kTargetEntry, classes());
+    return Eigen::Map<const Eigen::VectorXf>(kept.data(), std::ssize(kept)).cast<double>();
+  }
+
+  /// Rounded to what is remembered, so that a node that is asked again after a stop says the same.
+  VectorXd local_estimate(const std::atomic<bool>& cancelled) const {
+    const LocalPredictor predictor = local_predictor(cancelled);
+    return estimate_target_prior(*predictor.net, predictor.source_prior, predictor.calibration,
+                                 estimator_of(settings_.ratio.method),
+                                 {test_data(), parts().estimate, &train_data(), predictor.held_out})
+        .cast<float>()
+        .cast<double>();
   }
 
   LocalPredictor local_predictor(const std::atomic<bool>& cancelled) const {

@@ -38,7 +38,12 @@ enum class Task : std::uint32_t {
   kEvaluate,
 };
 
-enum class TargetKind { kEstimate, kTruth, kSource };
+enum class TargetKind {
+  kEstimate,
+  kTruth,
+  kSource,
+  kKeptEstimate,  // what the node remembers, or else kEstimate
+};
 
 /// What kRatio's values are.
 enum class RatioKind {
