@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -153,9 +154,10 @@ TEST_F(FederationRun, KeepsWhatNodesEstimatedBeforeItWasStopped) {
   stop_amid_phase_1("changed");
   NodeStore store({.folder = path("store")});
   FederationState state = load_federation(path("changed/checkpoint-0"), store);
-  const std::vector<float> q = store.get(0, "target");
-  ASSERT_EQ(q.size(), 10u);
-  store.put(0, "target", std::vector<float>(q.rbegin(), q.rend()));
+  std::vector<float> q = store.get(0, "estimate");
+  ASSERT_EQ(q.size(), 40u);  // every double in four pieces
+  std::rotate(q.begin(), q.begin() + 4, q.end());
+  store.put(0, "estimate", q);
   save_federation(path("changed"), state, store);
   run_in_folder(task("changed", settings), {.resume = true});
   EXPECT_NE(bytes_of(path("changed/model.safetensors")), bytes_of(path("whole/model.safetensors")));  // it was used

@@ -11,8 +11,8 @@ LABELSHIFT_EVERY_CPU void add(const float* __restrict from, std::size_t size, do
   for (std::size_t i = 0; i < size; ++i) to[i] += static_cast<double>(from[i]);
 }
 
-LABELSHIFT_EVERY_CPU void scale(const double* __restrict from, std::size_t size, double by, float* __restrict to) {
-  for (std::size_t i = 0; i < size; ++i) to[i] = static_cast<float>(from[i] * by);
+LABELSHIFT_EVERY_CPU void divide(const double* __restrict from, std::size_t size, double by, float* __restrict to) {
+  for (std::size_t i = 0; i < size; ++i) to[i] = static_cast<float>(from[i] / by);
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ void add_floats(std::span<const float> values, std::span<double> sum) {
 
 void divide_to_floats(std::span<const double> sum, double by, std::span<float> out) {
   assert(sum.size() == out.size());
-  scale(sum.data(), sum.size(), 1.0 / by, out.data());
+  divide(sum.data(), sum.size(), by, out.data());
 }
 
 }  // namespace labelshift

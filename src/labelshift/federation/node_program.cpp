@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -33,10 +34,11 @@ constexpr std::uint64_t kPredictorRounds = 0x70726f756e;
 
 // What nodes remember, by name.
 constexpr const char* kNormalisation = "normalisation";
-constexpr const char* kRatioEntry = "ratio";      // (m) importance weights
-constexpr const char* kBalanceEntry = "balance";  // (m) class-balancing weights for a federated predictor
-constexpr const char* kTargetEntry = "target";    // (m) q_k
-constexpr const char* kControlEntry = "control";  // (p) SCAFFOLD's c_k
+constexpr const char* kRatioEntry = "ratio";        // (m) importance weights
+constexpr const char* kBalanceEntry = "balance";    // (m) class-balancing weights for a federated predictor
+constexpr const char* kTargetEntry = "target";      // (m) q_k
+constexpr const char* kEstimateEntry = "estimate";  // (kPieces m) the same to the last bit
+constexpr const char* kControlEntry = "control";    // (p) SCAFFOLD's c_k
 constexpr const char* kBatchNormEntry = "batch-norm";
 
 /// A node's examples and what each is for.
@@ -129,6 +131,30 @@ class Numbers {
 
 void append(std::vector<double>& to, const VectorXd& values) {
   to.insert(to.end(), values.begin(), values.end());
+}
+
+constexpr Index kPieces = 4;  // of 16 bits, which a float holds
+
+/// Doubles among floats, to the last bit.
+std::vector<float> in_pieces(const VectorXd& values) {
+  std::vector<float> pieces;
+  for (const double value : values)
+    for (Index i = 0; i < kPieces; ++i)
+      pieces.push_back(static_cast<float>(std::bit_cast<std::uint64_t>(value) >> (16 * i) & 0xffff));
+  return pieces;
+}
+
+VectorXd from_pieces(std::span<const float> pieces) {
+  VectorXd values(std::ssize(pieces) / kPieces);
+  for (Index c = 0; c < values.size(); ++c) {
+    std::uint64_t bits = 0;
+    for (Index i = 0; i < kPieces; ++i) {
+      const float piece = pieces[c * kPieces + i];
+      bits |= static_cast<std::uint64_t>(piece >= 0.0F && piece < 65536.0F ? piece : 0.0F) << (16 * i);
+    }
+    values[c] = std::bit_cast<double>(bits);
+  }
+  return values;
 }
 
 std::vector<float> as_floats(const VectorXd& values) {
@@ -319,7 +345,7 @@ class Program : public NodeProgram {
         break;
       case TargetKind::kEstimate:
       case TargetKind::kKeptEstimate:
-        q = kind == TargetKind::kKeptEstimate ? kept_target() : VectorXd();
+        q = kind == TargetKind::kKeptEstimate ? kept_estimate() : VectorXd();
         if (q.size() == 0) q = local_estimate(cancelled);
     }
     // The truth beside an estimate is for comparison alone.
@@ -327,19 +353,21 @@ class Program : public NodeProgram {
     return target_update(q, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
 
-  VectorXd kept_target() const {
-    const std::vector<float> kept = remembered(kTargetEntry, classes());
-    return Eigen::Map<const Eigen::VectorXf>(kept.data(), std::ssize(kept)).cast<double>();
+  /// What was estimated before a stop, or empty.
+  VectorXd kept_estimate() const {
+    const VectorXd q = from_pieces(remembered(kEstimateEntry, kPieces * classes()));
+    if (!q.allFinite() || (q.array() < 0.0).any())
+      throw Error(ErrorKind::kInput, "what it remembers of its estimate is damaged; start again in another folder");
+    return q;
   }
 
-  /// Rounded to what is remembered, so that a node that is asked again after a stop says the same.
-  VectorXd local_estimate(const std::atomic<bool>& cancelled) const {
+  VectorXd local_estimate(const std::atomic<bool>& cancelled) {
     const LocalPredictor predictor = local_predictor(cancelled);
-    return estimate_target_prior(*predictor.net, predictor.source_prior, predictor.calibration,
-                                 estimator_of(settings_.ratio.method),
-                                 {test_data(), parts().estimate, &train_data(), predictor.held_out})
-        .cast<float>()
-        .cast<double>();
+    VectorXd q = estimate_target_prior(*predictor.net, predictor.source_prior, predictor.calibration,
+                                       estimator_of(settings_.ratio.method),
+                                       {test_data(), parts().estimate, &train_data(), predictor.held_out});
+    store_.put(node_, kEstimateEntry, in_pieces(q));
+    return q;
   }
 
   LocalPredictor local_predictor(const std::atomic<bool>& cancelled) const {
