@@ -129,15 +129,16 @@ void check(const NodeDistributions& distributions) {
       if (shares(k, c) < 0)
         throw Error(ErrorKind::kInput, fmt::format("node distributions: node {}, class {} has the share {}, expected 0 "
                                                    "or more",
-                                                   k, c, shares(k, c)));
+                                                   k + 1, c, shares(k, c)));
       sum += shares(k, c);
     }
     if (k == 0) first = sum;
     if (sum != first || sum == 0)
       throw Error(
           ErrorKind::kInput,
-          fmt::format("node distributions: the shares of node {} sum to {}, expected {}", k, static_cast<double>(sum),
-                      first == 0 ? "more than 0" : fmt::format("{} as for node 0", static_cast<double>(first))));
+          fmt::format("node distributions: the shares of node {} sum to {}, expected {}", k + 1,
+                      static_cast<double>(sum),
+                      first == 0 ? "more than 0" : fmt::format("{} as for node 1", static_cast<double>(first))));
   }
 }
 

@@ -212,7 +212,7 @@ FederationState known_again(FederationState state, const std::string& checkpoint
     throw Error(ErrorKind::kInput,
                 fmt::format("{}: found {} rounds of {}; remove the folder of the run and start again", checkpoint,
                             state.round, settings.rounds));
-  if (state.data != data)
+  if (!state.data.empty() && state.data != data)  // an older version did not say
     throw Error(ErrorKind::kUsage, fmt::format("{} is of a run on other data: they have changed since; give another "
                                                "--output, or bring them back",
                                                checkpoint));
