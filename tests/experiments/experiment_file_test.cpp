@@ -174,6 +174,9 @@ TEST(ExperimentText, SaysWhatIsWrongWithAValue) {
   expect_refused("[data]\nfolders = [{train = \"a\"}]\n",
                  "e.toml, line 2: data.folders is a list, expected a list of {train = PATH, test = PATH}, one for each "
                  "node");
+  expect_refused(
+      "title = \"a\\u001b[2J\"\n",
+      "e.toml, line 1: title is \"a\\x1b[2J\", expected a text without control characters: terminals obey them");
   expect_refused("data = 5\n", "e.toml, line 1: data is 5, expected a table");
   expect_refused("seed = -1\n", "e.toml, line 1: seed is -1, expected a whole number from 0 to 9223372036854775807");
   expect_refused("seeds = []\n", "e.toml, line 1: seeds is a list, expected a list of whole numbers");
@@ -182,7 +185,8 @@ TEST(ExperimentText, SaysWhatIsWrongWithAValue) {
   expect_refused("name = \"a/b\"\n",
                  "e.toml, line 1: the name is \"a/b\", expected letters, digits, - and _: a folder is called so");
   expect_refused("[[compare]]\ntraining.rounds = 5\n",
-                 "e.toml, line 1: a [[compare]] has no name; every row of the comparison needs one");
+                 "e.toml, line 1: a [[compare]] has no name with a letter from a to z or a digit; every row of the "
+                 "comparison needs one");
   expect_refused("[[compare]]\nname = \"a b\"\n[[compare]]\nname = \"A-b\"\n",
                  "e.toml, line 3: the names \"a b\" and \"A-b\" would have the same folder; change one");
   expect_refused("[[compare]]\nname = \"a\"\npaper = 75\n",

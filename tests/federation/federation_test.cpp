@@ -198,9 +198,7 @@ TEST_P(EveryExchange, FindsTheTargets) {
   const FederationState state = federation.run();
   EXPECT_LT((state.target_sum - Eigen::Vector3d(0.65, 1.1, 0.25)).lpNorm<1>() / 2.0, 0.4);
   EXPECT_NEAR(state.target_sum.sum(), 2.0, 1e-6);
-  if (exchange == RatioExchange::kLocal) {
-    EXPECT_LT(state.target_error, 0.4);
-  }
+  EXPECT_LT(state.target_error, 0.4);
   const double priors[2][3] = {{0.8, 0.1, 0.1}, {0.1, 0.1, 0.8}};
   for (const NodeRatio& node : state.ratios) {
     EXPECT_LT(node.prior_error, 0.4) << node.node;

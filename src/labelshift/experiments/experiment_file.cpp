@@ -553,6 +553,9 @@ class Reader {
   std::string text(const std::string& key, const toml::node& value) const {
     const auto* found = value.as_string();
     if (!found) unexpected(key, value, "a text in quotes");
+    for (const unsigned char letter : found->get())
+      if ((letter < 0x20 && letter != '\n' && letter != '\t') || letter == 0x7f)
+        unexpected(key, value, "a text without control characters: terminals obey them");
     return found->get();
   }
   std::int64_t whole_from_0(const std::string& key, const toml::node& value, std::int64_t most) const {
@@ -647,7 +650,9 @@ class Reader {
     const std::string row = fmt::format(" (\"{}\")", result.name);
     result.place += row;
     for (auto& [key, where] : result.places) where += row;
-    if (result.folder_name().empty()) fail(value, "a [[compare]] has no name; every row of the comparison needs one");
+    if (result.folder_name().empty())
+      fail(value,
+           "a [[compare]] has no name with a letter from a to z or a digit; every row of the comparison needs one");
     for (const ComparedRun& other : before)
       if (other.folder_name() == result.folder_name())
         fail(value, fmt::format("the names {} and {} would have the same folder; change one", excerpt(other.name),

@@ -249,6 +249,16 @@ class Coordinator {
     }
   }
 
+  /// Where test labels tell.
+  void note_target_error(std::span<const Index> goal) {
+    if (!settings_.ratio.estimated() || std::any_of(goal.begin(), goal.end(), [&](Index node) {
+          return tested_[node] && std::isnan(state_.ratios[node].prior_error);
+        }))
+      return;
+    const VectorXd truth = vector_of(target("evaluation", TargetKind::kTruth, goal).numbers);
+    state_.target_error = (state_.target_sum - truth).lpNorm<1>() / static_cast<double>(goal.size());
+  }
+
   void note_weights(const CohortAnswer& answer) {
     for (const NodeReport& report : answer.reports) {
       NodeRatio& row = state_.ratios[report.node];
@@ -274,12 +284,7 @@ class Coordinator {
       answer = target("ratio", state_.estimates_kept ? TargetKind::kKeptEstimate : TargetKind::kEstimate, goal);
     note_estimates(answer);
     state_.target_sum = vector_of(answer.numbers);
-    if (ratio.estimated() && std::none_of(answer.reports.begin(), answer.reports.end(), [&](const NodeReport& report) {
-          return tested_[report.node] && std::isnan(report.values[0]);
-        }))
-      state_.target_error =
-          (state_.target_sum - vector_of(target("evaluation", TargetKind::kTruth, goal).numbers)).lpNorm<1>() /
-          static_cast<double>(goal.size());
+    note_target_error(goal);
     const auto nodes = static_cast<double>(all_.size());
     VectorXd values = state_.target_sum;
     RatioKind kind = RatioKind::kNumerator;
@@ -324,6 +329,7 @@ class Coordinator {
                         .numbers = numbers_of({static_cast<double>(RatioKind::kNumerator)}, sum)},
                        one, {.report = 3}, done + 1.0 / nodes, 0.0));
     }
+    note_target_error(all_);
   }
 
   /// A predictor that the nodes train together, those of a round drawn as for the model, every class counting the same;
