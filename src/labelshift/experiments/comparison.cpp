@@ -181,6 +181,7 @@ void check_net(const NetChoice& choice, const char* key) {
   try {
     make_net({.name = choice.name, .settings = choice.settings, .shape = {1, 28, 28}, .classes = 10}, /*seed=*/0);
   } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUsage) throw;  // LibTorch cannot be loaded
     throw SettingError(key, error.what());
   }
 }
@@ -206,6 +207,8 @@ void check_rows(const Experiment& experiment) {
         if (settings.federation.ratio.estimated()) check_new_net(settings.federation.ratio.net, "ratio.net-settings");
       } catch (const SettingError& error) {
         throw Error(error.kind(), fmt::format("{}: {}", run.place_of(error.key()), error.what()));
+      } catch (const Error& error) {
+        throw Error(error.kind(), fmt::format("{}: {}", run.place, error.what()));
       }
     }
 }
