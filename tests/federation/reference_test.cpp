@@ -259,6 +259,7 @@ INSTANTIATE_TEST_SUITE_P(
                          [](auto& s) {
                            s.algorithm = "fedbn";
                            s.model = {kNormed, {}};
+                           s.local.weight_decay = 0.2;
                            s.sampled = 2;
                          }},
                     Case{"FedBnOfLocalSteps",

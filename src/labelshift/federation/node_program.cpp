@@ -490,9 +490,12 @@ class Program : public NodeProgram {
     Update update = weighted_update(net, local, node_weight());
     if (net.shared.local_size() > 0) {
       // With one step a node sends its gradient and nobody steps for the batch norms: the node does, by its own SGD.
-      if (settings_.local.sends_gradient())
+      if (settings_.local.sends_gradient()) {
+        const auto rate = static_cast<float>(settings_.local.learning_rate);
+        const auto decay = static_cast<float>(settings_.local.weight_decay);
         for (std::size_t i = 0; i < parameters.size(); ++i)
-          parameters[i] -= static_cast<float>(settings_.local.learning_rate) * net.net->gradient()[i];
+          parameters[i] -= rate * (net.net->gradient()[i] + decay * parameters[i]);
+      }
       store_.put(node_, kBatchNormEntry, net.shared.gather_local(parameters, net.net->buffers()));
     }
     if (algorithm_.control_variates) {
