@@ -87,7 +87,7 @@ TEST_F(Adapt, AnInterruptLeavesNoHalfWrittenFile) {
   file("out.csv.gz", "old");
   const CommandResult result = shell(R"sh(
     env --default-signal=INT labelshift adapt --source-prior 0.5,0.5 --target-probs B.npy --output-probs out.csv.gz & adapter=$!
-    for attempt in $(seq 1000); do [ -n "$(find . -name '*.tmp' -size +0)" ] && break; sleep 0.01; done
+    await eval '[ -n "$(find . -name "*.tmp" -size +0)" ]'
     kill -INT $adapter; wait $adapter)sh");
   EXPECT_EQ(result.status, 130);
   EXPECT_EQ(result.err + result.out, "");

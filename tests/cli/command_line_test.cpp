@@ -130,6 +130,15 @@ TEST_F(CommandLine, ListsEstimatorsAndCalibrations) {
   EXPECT_THAT(table.out, HasSubstr("fastest (default)"));
 }
 
+TEST_F(CommandLine, IsTestedInAnEmptyHomeOfItsOwn) {
+  const CommandResult result = shell(R"(ls -A "$HOME"; echo "$HOME"
+    for name in XDG_DATA_HOME XDG_STATE_HOME XDG_CACHE_HOME XDG_CONFIG_HOME XDG_RUNTIME_DIR; do
+      case ${!name} in "$HOME"/*) ;; *) echo "$name is ${!name}" ;; esac
+    done
+    [ -z "${LABELSHIFT_DATA+set}" ] || echo LABELSHIFT_DATA is set)");
+  EXPECT_THAT(result.out, testing::MatchesRegex(testing::TempDir() + "labelshift-home-[A-Za-z0-9]+\n"));
+}
+
 TEST_F(CommandLine, AReaderThatGoesAwayIsNoError) {
   const CommandResult result =
       shell("trap '' PIPE; labelshift watch" + kFashionSource +
@@ -145,7 +154,7 @@ TEST_F(CommandLine, AnInterruptEndsItQuietlyAndLeavesNoFile) {
   const CommandResult result = shell(R"(mkfifo pipe; sleep 60 > pipe & sleeper=$!
     env --default-signal=INT labelshift watch --source-probs examples/tiny/source_probs.csv \
       --source-labels examples/tiny/source_labels.csv < pipe & watcher=$!
-    sleep 0.5; kill -INT $watcher; wait $watcher; status=$?; kill $sleeper; exit $status)");
+    sleep 0.5; kill -INT $watcher; await eval '! kill -0 $watcher'; wait $watcher; status=$?; kill $sleeper; exit $status)");
   EXPECT_EQ(result.status, 130);
   EXPECT_EQ(result.err, "");
   EXPECT_EQ(shell("ls").out, "examples\npipe\nscript\nstderr\nstdout\n");

@@ -89,7 +89,7 @@ TEST_F(DataCommand, LeavesNothingBehindWhenItIsInterrupted) {
   const CommandResult result = shell(
       "export LABELSHIFT_DATA=$PWD/data PATH=$PWD/bin:$PATH\n"
       "labelshift data get mnist & child=$!\n"
-      "until [ -e started ]; do sleep 0.02; done\n"
+      "await [ -e started ]\n"
       "kill -TERM $child\nwait $child");
   EXPECT_EQ(result.status, 128 + SIGTERM);
   EXPECT_TRUE(std::filesystem::is_empty(path("data")));

@@ -155,8 +155,7 @@ TEST_F(PredictTable, CanBeInterruptedWhileItReads) {
   const CommandResult result = shell(R"(mkfifo pipe
     env --default-signal=INT labelshift predict --predictor p --data pipe --output q.csv & predict=$!
     exec 3> pipe
-    kill -INT $predict; (sleep 20; kill -KILL $predict) 3>&- 2> /dev/null & watchdog=$!
-    wait $predict; status=$?; kill $watchdog; exit $status)");
+    kill -INT $predict; await eval '! kill -0 $predict'; wait $predict)");
   EXPECT_EQ(result.status, 130);
   EXPECT_EQ(shell("ls q.csv*").out, "");
 }

@@ -32,8 +32,7 @@ TEST_F(ReproduceCommand, ListsTheTablesWithTheirCost) {
 
 TEST_F(ReproduceCommand, GoesOnAfterAnInterruptAndMakesAFigure) {
   const std::string small = "reproduce figure-5 --trials 2 --alphas 2 --sizes 3 --predictors 1 --epochs 1 --output r";
-  const CommandResult stopped =
-      shell("labelshift " + small + " & until [ -d r/predictors ]; do sleep 0.05; done; kill $!; wait $!");
+  const CommandResult stopped = shell("labelshift " + small + " & await [ -d r/predictors ]; kill $!; wait $!");
   EXPECT_EQ(stopped.status, 128 + SIGTERM) << stopped.out << stopped.err;
   EXPECT_THAT(stopped.err, HasSubstr("stopped; the same command goes on from here"));
   const CommandResult result = labelshift(small);

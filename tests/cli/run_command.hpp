@@ -1,5 +1,6 @@
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -7,6 +8,7 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/await.hpp"
 #include "tests/data/scratch.hpp"
 
 namespace labelshift {
@@ -22,14 +24,20 @@ class CommandTest : public Scratch {
  protected:
   CommandTest() { std::filesystem::create_directory_symlink(LABELSHIFT_EXAMPLES, path("examples")); }
 
-  /// Runs a line of shell in the test's directory; "labelshift" there is the program under test.
+  /// Runs a line of shell in the test's directory; "labelshift" there is the program under test. `await CONDITION`
+  /// waits until a command succeeds, and fails the test if it does not do so soon.
   CommandResult shell(const std::string& line) const {
     const std::string program = std::filesystem::path(LABELSHIFT_COMMAND).parent_path();
-    const std::string script = file("script", line);
-    const std::string command = "cd '" + path("") + "' && PATH='" + program + "':$PATH bash script > stdout 2> stderr";
-    const int status = std::system(command.c_str());
+    file("script", fmt::format(kAwait, kPatience, kWaitedInVain) + line);
+    const int status = std::system(fmt::format("cd '{}' && PATH='{}':$PATH timeout --kill-after=5 {} bash script "
+                                               "> stdout 2> stderr",
+                                               path(""), program, kDeadline)
+                                       .c_str());
     EXPECT_TRUE(WIFEXITED(status)) << line;
-    return {WEXITSTATUS(status), bytes_of(path("stdout")), bytes_of(path("stderr"))};
+    CommandResult result{WEXITSTATUS(status), bytes_of(path("stdout")), bytes_of(path("stderr"))};
+    EXPECT_NE(result.status, kWaitedInVain) << line << "\n" << result.err;
+    EXPECT_NE(result.status, kTimedOut) << line << "\ndid not end within " << kDeadline << " s\n" << result.err;
+    return result;
   }
   CommandResult labelshift(const std::string& arguments) const { return shell("labelshift " + arguments); }
 
@@ -39,6 +47,19 @@ class CommandTest : public Scratch {
     EXPECT_EQ(result.err, "error: " + message + "\n") << arguments;
     EXPECT_EQ(result.out, "") << arguments;
   }
+
+ private:
+  static constexpr int kDeadline = LABELSHIFT_TEST_DEADLINE - 20;  // s: before that of the test itself
+  static constexpr int kTimedOut = 124;                            // as timeout says it
+  static constexpr int kWaitedInVain = 99;
+  static constexpr const char* kAwait = R"(await() {{
+  local deadline=$((SECONDS + {}))
+  until "$@" > /dev/null 2>&1; do
+    sleep 0.01
+    if [ $SECONDS -ge $deadline ]; then echo "waited in vain for: $*" >&2; kill $(jobs -p); exit {}; fi
+  done
+}}
+)";
 };
 
 inline constexpr int kUsage = 2;

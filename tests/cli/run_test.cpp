@@ -68,7 +68,7 @@ TEST_F(RunCommand, ComparesTheRunsOfTheExample) {
 
 TEST_F(RunCommand, IsNotStoppedByASignalItWasStartedToIgnore) {
   const CommandResult done = shell(R"(trap '' HUP INT; labelshift run small.toml --output r & run=$!
-    while kill -HUP $run && kill -INT $run; do sleep 0.01; done 2> /dev/null; wait $run)");
+    await eval '! { kill -HUP $run && kill -INT $run; }'; wait $run)");
   EXPECT_EQ(done.status, 0);
   EXPECT_THAT(done.err, testing::Not(HasSubstr("stopped")));
   EXPECT_THAT(done.out, HasSubstr("Summary: r/small/summary.json\n"));
@@ -96,7 +96,7 @@ TEST_F(RunCommand, EndsInTheSameBitsAfterBeingKilledAtAnyTime) {
     const std::string delay = std::to_string(rng.below(60));
     const CommandResult stopped = shell(
         "labelshift run small.toml --output killed --resume > /dev/null & child=$!\n"
-        "until ls killed/small/*/checkpoint-* > /dev/null 2>&1 || ! kill -0 $child 2> /dev/null; do sleep 0.01; done\n"
+        "await eval 'ls killed/small/*/checkpoint-* || ! kill -0 $child'\n"
         "sleep 0." +
         std::string(3 - delay.size(), '0') + delay + "; kill -9 $child; wait $child");
     if (stopped.status == 128 + SIGKILL) ++killed;
@@ -111,7 +111,7 @@ TEST_F(RunCommand, EndsInTheSameBitsAfterBeingKilledAtAnyTime) {
 TEST_F(RunCommand, SaysHowToGoOnAfterAnInterrupt) {
   const std::string long_run = "run small.toml --rounds 100000 --output r";
   const CommandResult stopped = shell("labelshift " + long_run +
-                                      " & until ls r/small/*/checkpoint-* > /dev/null 2>&1; do sleep 0.02; done; "
+                                      " & await eval 'ls r/small/*/checkpoint-*'; "
                                       "kill $!; wait $!");
   EXPECT_EQ(stopped.status, 128 + SIGTERM) << stopped.err;
   EXPECT_THAT(stopped.err, HasSubstr("stopped; the same command with --resume goes on from here"));
@@ -123,7 +123,7 @@ TEST_F(RunCommand, SaysHowToGoOnAfterAnInterrupt) {
 TEST_F(RunCommand, RefusesAFolderThatAnotherProcessUses) {
   const CommandResult second = shell(
       "labelshift run small.toml --rounds 100000 --output r & child=$!\n"
-      "until ls r/small/*/checkpoint-* > /dev/null 2>&1; do sleep 0.02; done\n"
+      "await eval 'ls r/small/*/checkpoint-*'\n"
       "labelshift run small.toml --rounds 100000 --output r --resume; status=$?; kill -9 $child; exit $status");
   EXPECT_EQ(second.status, kUsage);
   EXPECT_THAT(second.err,

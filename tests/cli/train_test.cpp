@@ -126,7 +126,7 @@ TEST_F(TrainCommand, AnInterruptKeepsTheCheckpoint) {
   // The shell makes what runs in its background ignore the signal, which env takes back.
   const CommandResult result =
       shell("env --default-signal=INT labelshift train --epochs 1000000 --checkpoint c " + kClothes + R"(& training=$!
-    while ! [ -e c/checkpoint.safetensors ] && kill -0 $training; do sleep 0.05; done
+    await [ -e c/checkpoint.safetensors ]
     kill -INT $training; wait $training)");
   EXPECT_EQ(result.status, 130);
   EXPECT_THAT(result.err, testing::MatchesRegex("warning: interrupted; the checkpoint of epoch [0-9]+ is intact\n"));
@@ -161,7 +161,7 @@ TEST_F(TrainCommand, ChoosingGoesOnFromCheckpointsToTheSameBytes) {
   const CommandResult result =
       shell("env --default-signal=INT labelshift train --epochs 4 --checkpoint c --output parts " + kAnyZeta +
             R"(& training=$!
-    while ! [ -e c/zeta-0.1.safetensors ] && kill -0 $training; do sleep 0.01; done
+    await [ -e c/zeta-0.1.safetensors ]
     kill -INT $training; wait $training)");
   EXPECT_THAT(result.status, testing::AnyOf(0, 130));  // it may have been faster
   const auto json = trained(kAnyZeta + "--epochs 4 --checkpoint c --resume --output parts");

@@ -67,7 +67,7 @@ TEST_F(Watch, AnswersWhileTheStreamIsOpen) {
       --source-labels examples/tiny/source_labels.csv < rows > answer & watcher=$!
     exec 3> rows
     head -n 101 examples/tiny/target_probs.csv >&3
-    for attempt in $(seq 200); do [ -s answer ] && break; sleep 0.05; done
+    await [ -s answer ]
     grep -c ^100, answer
     exec 3>&-
     wait $watcher)");

@@ -129,6 +129,11 @@ constexpr int kMost = 30;
 
 struct Sizes {
   Index classes, source, target;
+
+  std::string name() const {
+    return std::to_string(classes) + "Classes" + std::to_string(source) + "Source" + std::to_string(target) + "Target";
+  }
+  friend void PrintTo(const Sizes& sizes, std::ostream* out) { *out << sizes.name(); }
 };
 
 class FitTestLevel : public testing::TestWithParam<Sizes> {};
@@ -152,10 +157,7 @@ TEST_P(FitTestLevel, HoldsUnderLabelShiftWithAMiscalibratedPredictor) {
 INSTANTIATE_TEST_SUITE_P(Core, FitTestLevel,
                          testing::Values(Sizes{3, 500, 500}, Sizes{3, 500, 5000}, Sizes{3, 2000, 500},
                                          Sizes{10, 500, 500}, Sizes{10, 500, 5000}, Sizes{10, 2000, 2000}),
-                         [](const auto& sizes) {
-                           return std::to_string(sizes.param.classes) + "Classes" + std::to_string(sizes.param.source) +
-                                  "Source" + std::to_string(sizes.param.target) + "Target";
-                         });
+                         [](const auto& sizes) { return sizes.param.name(); });
 
 TEST(FitTest, HoldsItsLevelWhereAClassIsAbsentFromTheTarget) {
   const GaussianProblem problem{.source_prior = Eigen::Vector3d(0.2, 0.3, 0.5), .sharpness = 2.0};

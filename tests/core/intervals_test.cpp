@@ -47,6 +47,13 @@ struct CoverageCase {
   double sharpness;  // of the predictor: 1 is calibrated
   bool absent;       // whether class 0 is absent from the target
   Index source_rows, target_rows;
+
+  std::string name() const {
+    std::string words = std::string(estimator) + "_" + calibration + (absent ? "_absent" : "");
+    std::replace(words.begin(), words.end(), '-', '_');
+    return words + "_" + std::to_string(target_rows);
+  }
+  friend void PrintTo(const CoverageCase& test, std::ostream* out) { *out << test.name(); }
 };
 
 class IntervalsWithEstimatedSource : public testing::TestWithParam<CoverageCase> {};
@@ -90,12 +97,7 @@ INSTANTIATE_TEST_SUITE_P(Core, IntervalsWithEstimatedSource,
                                          CoverageCase{"bbse", "none", 2.0, false, 500, 1000},
                                          CoverageCase{"bbse-soft", "bcts", 2.0, false, 500, 1000},
                                          CoverageCase{"bbse", "none", 1.0, true, 500, 500}),
-                         [](const auto& test) {
-                           std::string name = std::string(test.param.estimator) + "_" + test.param.calibration +
-                                              (test.param.absent ? "_absent" : "");
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name + "_" + std::to_string(test.param.target_rows);
-                         });
+                         [](const auto& test) { return test.param.name(); });
 
 TEST(Intervals, HoldTheTruthWhereTheEstimateLiesOnACorner) {
   // Two classes that overlap and a target that is nearly all of one: every third estimate is the corner q = (0, 1),

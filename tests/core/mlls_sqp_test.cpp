@@ -11,6 +11,11 @@
 #include "tests/core/exact_problems.hpp"
 
 namespace labelshift {
+
+void PrintTo(Penalty penalty, std::ostream* out) {
+  *out << (penalty == Penalty::kL1 ? "l1" : "l2");
+}
+
 namespace {
 
 double penalised(const HardProblem& problem, Penalty penalty, double strength, const Eigen::VectorXd& q) {
@@ -110,7 +115,8 @@ TEST_P(EveryPenalty, OfNoStrengthIsNoneAndOfGreatStrengthAllowsNoShift) {
   EXPECT_LE((ratio(1e6).array() - 1.0).abs().maxCoeff(), 1e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Core, EveryPenalty, testing::Values(Penalty::kL1, Penalty::kL2));
+INSTANTIATE_TEST_SUITE_P(Core, EveryPenalty, testing::Values(Penalty::kL1, Penalty::kL2),
+                         testing::PrintToStringParamName());
 
 TEST(MllsSqp, TakesThePenaltiesStrengthFromTheEffectiveNumberOfRows) {
   Rng rng(7);

@@ -10,6 +10,7 @@ namespace {
 struct Reader {
   const char* name;
   void (*read)(const std::string& path);
+  friend void PrintTo(const Reader& reader, std::ostream* out) { *out << reader.name; }
 };
 
 class FuzzCorpus : public testing::TestWithParam<Reader> {};

@@ -18,6 +18,11 @@
 #include "tests/federation/gaussian_federation.hpp"
 
 namespace labelshift {
+
+void PrintTo(const AlgorithmEntry& entry, std::ostream* out) {
+  *out << entry.name;
+}
+
 namespace {
 
 using testing::HasSubstr;
@@ -184,7 +189,21 @@ TEST(Federation, AimsAtOneNodeWhereThatIsTheGoal) {
 /// Estimated targets of two nodes with 600 test examples each. Posteriors of a calibrated predictor on classes this far
 /// apart (accuracy 0.9) find a share to about sqrt(q (1 - q) / 600) * 1.3 = 0.026; the predictor's own error, from
 /// 1,000 examples, is of the same size. Five times that is 0.13 for each share, so 0.4 for the L1 error.
-class EveryExchange : public testing::TestWithParam<std::tuple<std::string, PredictorScope, RatioExchange>> {};
+struct ExchangeCase {
+  const char* method;
+  PredictorScope scope;
+  RatioExchange exchange;
+
+  std::string name() const {
+    std::string words = std::string(scope == PredictorScope::kLocal ? "local-" : "federated-") + method +
+                        (exchange == RatioExchange::kLocal ? "" : "-pairwise");
+    std::replace(words.begin(), words.end(), '-', '_');
+    return words;
+  }
+  friend void PrintTo(const ExchangeCase& row, std::ostream* out) { *out << row.name(); }
+};
+
+class EveryExchange : public testing::TestWithParam<ExchangeCase> {};
 
 TEST_P(EveryExchange, FindsTheTargets) {
   const auto& [method, scope, exchange] = GetParam();
@@ -211,13 +230,14 @@ TEST_P(EveryExchange, FindsTheTargets) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Federation, EveryExchange,
-                         testing::Values(std::tuple{"vrls", PredictorScope::kLocal, RatioExchange::kLocal},
-                                         std::tuple{"mlls", PredictorScope::kLocal, RatioExchange::kLocal},
-                                         std::tuple{"bbse", PredictorScope::kLocal, RatioExchange::kLocal},
-                                         std::tuple{"auto", PredictorScope::kLocal, RatioExchange::kLocal},
-                                         std::tuple{"mlls-ts", PredictorScope::kFederated, RatioExchange::kLocal},
-                                         std::tuple{"vrls", PredictorScope::kFederated, RatioExchange::kLocal},
-                                         std::tuple{"mlls-bct", PredictorScope::kLocal, RatioExchange::kPairwise}));
+                         testing::Values(ExchangeCase{"vrls", PredictorScope::kLocal, RatioExchange::kLocal},
+                                         ExchangeCase{"mlls", PredictorScope::kLocal, RatioExchange::kLocal},
+                                         ExchangeCase{"bbse", PredictorScope::kLocal, RatioExchange::kLocal},
+                                         ExchangeCase{"auto", PredictorScope::kLocal, RatioExchange::kLocal},
+                                         ExchangeCase{"mlls-ts", PredictorScope::kFederated, RatioExchange::kLocal},
+                                         ExchangeCase{"vrls", PredictorScope::kFederated, RatioExchange::kLocal},
+                                         ExchangeCase{"mlls-bct", PredictorScope::kLocal, RatioExchange::kPairwise}),
+                         [](const auto& row) { return row.param.name(); });
 
 TEST(Federation, PutsMNumbersOfTrafficForRatiosOnTopOfTraining) {
   const FederatedData data = two_nodes();

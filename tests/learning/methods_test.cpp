@@ -9,6 +9,11 @@
 #include "tests/core/gaussian_problem.hpp"
 
 namespace labelshift {
+
+void PrintTo(const MethodEntry& entry, std::ostream* out) {
+  *out << entry.name;
+}
+
 namespace {
 
 class EveryMethod : public testing::TestWithParam<MethodEntry> {};

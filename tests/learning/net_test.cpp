@@ -41,6 +41,7 @@ Dataset noise_images(Index n, ExampleShape shape, int classes) {
 struct NetCase {
   std::string label;
   NetSpec spec;
+  friend void PrintTo(const NetCase& each, std::ostream* out) { *out << each.label; }
 };
 
 NetSpec spec_of(const std::string& name, ExampleShape shape, Index classes,

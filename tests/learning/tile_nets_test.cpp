@@ -17,6 +17,7 @@ namespace {
 struct Layers {
   std::string name;
   const TileLayers* functions;
+  friend void PrintTo(const Layers& layers, std::ostream* out) { *out << layers.name; }
 };
 
 /// All that this processor can run: the others are chosen on older ones.

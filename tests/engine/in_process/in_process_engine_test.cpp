@@ -15,6 +15,7 @@
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/rng.hpp"
 #include "labelshift/core/stopped.hpp"
+#include "tests/await.hpp"
 #include "tests/data/scratch.hpp"
 
 namespace labelshift {
@@ -122,7 +123,8 @@ TEST(InProcessEngine, StartsNoNodeFarAheadOfTheOneToBeAddedNext) {
       ++started;
       if (node == 0) {
         // Others have the time to go as far as they may, and then some to go further.
-        while (workers > 1 && started < static_cast<int>(2 * workers)) std::this_thread::yield();
+        if (workers > 1)
+          await([&] { return started >= static_cast<int>(2 * workers); }, "as many nodes started as may");
         std::this_thread::sleep_for(milliseconds(50));
         meanwhile = started;
       }
@@ -193,7 +195,7 @@ TEST(InProcessEngine, StopsWhenItsObserverSaysSo) {
   const auto engine = engine_of(50, 2, [&](Index, const Request& request, const std::atomic<bool>& cancelled) {
     if (request.task == 1) {
       ++looping;
-      while (!cancelled) std::this_thread::sleep_for(milliseconds(1));
+      await([&] { return cancelled.load(); }, "the engine cancelled its work");
       throw Stopped();
     }
     return Update{.numbers = {1.0}};
@@ -213,7 +215,7 @@ TEST(InProcessEngine, ThrowsWhatItsObserverThrewOnceNobodyWorks) {
   std::atomic<int> working = 0;
   const auto engine = engine_of(50, 2, [&](Index, const Request&, const std::atomic<bool>& cancelled) {
     ++working;
-    while (!cancelled) std::this_thread::sleep_for(milliseconds(1));
+    await([&] { return cancelled.load(); }, "the engine cancelled its work");
     --working;
     return Update{};
   });
@@ -225,7 +227,7 @@ TEST(InProcessEngine, ThrowsWhatItsObserverThrewOnceNobodyWorks) {
 TEST(InProcessEngine, TellsItsObserverHowFarItIsAlsoWhileNothingChanges) {
   std::atomic<int> calls = 0;
   const auto engine = engine_of(20, 2, [&](Index, const Request&, const std::atomic<bool>&) {
-    while (calls < 3) std::this_thread::sleep_for(milliseconds(1));
+    await([&] { return calls >= 3; }, "the observer was called three times");
     return Update{};
   });
   std::vector<double> told;
@@ -250,7 +252,7 @@ class ThreadBoundProgram : public NodeProgram {
   }
   Update run(Index, const Request&, const std::atomic<bool>&) override {
     EXPECT_EQ(std::this_thread::get_id(), maker_);
-    while (alive_ < workers_) std::this_thread::yield();  // so that every worker gets something to do
+    await([&] { return alive_ >= workers_; }, "every worker had something to do");
     return {.numbers = {1.0}};
   }
 
