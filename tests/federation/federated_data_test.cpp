@@ -85,6 +85,53 @@ TEST(FederatedData, DealsAllExamplesOutByDirichletPriors) {
   EXPECT_EQ(data.nodes[0].train_rows, make_federated_data(settings, 1).nodes[0].train_rows);
 }
 
+TEST(FederatedData, DealsEvenlyAndByOtherSeedsOtherExamplesWhateverThePartition) {
+  for (const char* partition : {"iid", "dirichlet"}) {
+    const DataSettings settings{.set = kSmall, .partition = partition, .nodes = 7, .alpha = 1.0};
+    const FederatedData data = make_federated_data(settings, 3);
+    const Index n = data.sets[0]->size(), tests = data.sets[1]->size();
+    for (const NodeData& node : data.nodes) {
+      EXPECT_NEAR(static_cast<double>(node.train_rows.size()), static_cast<double>(n) / 7.0, 1.0) << partition;
+      EXPECT_NEAR(static_cast<double>(node.test_rows.size()), static_cast<double>(tests) / 7.0, 1.0) << partition;
+      EXPECT_TRUE(std::is_sorted(node.train_rows.begin(), node.train_rows.end())) << partition;
+      EXPECT_TRUE(std::is_sorted(node.test_rows.begin(), node.test_rows.end())) << partition;
+    }
+    const FederatedData other = make_federated_data(settings, 4);
+    EXPECT_NE(data.nodes[0].train_rows, other.nodes[0].train_rows) << partition;
+    EXPECT_NE(data.nodes[0].test_rows, other.nodes[0].test_rows) << partition;
+  }
+}
+
+TEST(FederatedData, DrawsFromPriorsThatAreEvenForAGreatAlpha) {
+  const FederatedData data =
+      make_federated_data({.set = kSmall, .partition = "dirichlet", .nodes = 4, .alpha = 1e6}, 1);
+  // A class is a tenth of the first node's examples, give or take five standard deviations of a binomial.
+  const auto n = static_cast<double>(data.nodes[0].train_rows.size());
+  for (const Index count : counts_of(data.nodes[0]))
+    EXPECT_NEAR(static_cast<double>(count), 0.1 * n, 5.0 * std::sqrt(0.09 * n));
+}
+
+TEST(FederatedData, DrawsByWhatIsLeftWhereAPriorHasNoClassLeft) {
+  // Priors of so small an alpha are one class, and rounding makes the others 0. A node's share is larger than a class,
+  // so that the first node has all of its class and 60 % or more of its examples from all others.
+  const FederatedData data =
+      make_federated_data({.set = kSmall, .partition = "dirichlet", .nodes = 4, .alpha = 1e-6}, 1);
+  const Holdings all = holdings_of(data);
+  EXPECT_TRUE(all.disjoint);
+  EXPECT_EQ(all.train, static_cast<std::size_t>(data.sets[0]->size()));
+  const std::vector<Index> first = counts_of(data.nodes[0]);
+  const std::vector<Index> available =
+      class_counts(data.sets[0]->labels, all_rows(data.sets[0]->size()), data.classes());
+  const auto major = std::max_element(first.begin(), first.end()) - first.begin();
+  EXPECT_EQ(first[major], available[major]);
+  const double others = static_cast<double>(std::ssize(data.nodes[0].train_rows) - first[major]) / 9.0;
+  for (std::size_t c = 0; c < first.size(); ++c) {
+    const bool other = static_cast<long>(c) != major;  // five standard deviations of a count
+    EXPECT_NEAR(static_cast<double>(first[c]), other ? others : static_cast<double>(first[major]),
+                5.0 * std::sqrt(others));
+  }
+}
+
 TEST(FederatedData, HoldsTheExamplesOnceHoweverManyNodesThereAre) {
   const DataSettings settings{.set = kSmall, .partition = "iid", .nodes = 300};
   const FederatedData data = make_federated_data(settings, 0);
@@ -95,12 +142,15 @@ TEST(FederatedData, HoldsTheExamplesOnceHoweverManyNodesThereAre) {
 TEST_F(FederatedDataTest, SplitsByShares) {
   DataSettings settings{.set = kSmall, .partition = "shares"};
   settings.train_shares = {{9, 1, 0, 0, 0, 0, 0, 0, 0, 0}, {1, 9, 0, 0, 0, 0, 0, 0, 0, 0}};
-  settings.test_shares = settings.train_shares;
+  settings.test_shares = {{1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 1, 0, 0, 0, 0, 0, 0, 0, 0}};
   const FederatedData data = make_federated_data(settings, 0);
   const std::vector<Index> first = counts_of(data.nodes[0]), second = counts_of(data.nodes[1]);
   EXPECT_EQ(first[0], second[1]);
   EXPECT_EQ(first[1], second[0]);
   EXPECT_EQ(first[0] / first[1], 9);  // floors of 0.9 n and 0.1 n
+  const auto tests = [](const NodeData& node) { return class_counts(node.test->labels, node.test_rows, 10); };
+  EXPECT_EQ(tests(data.nodes[0])[0], tests(data.nodes[1])[1]);
+  EXPECT_EQ(tests(data.nodes[0])[1], 0);
   EXPECT_EQ(first[2], 0);
   settings.only_node = 2;
   const FederatedData alone = make_federated_data(settings, 0);
@@ -141,6 +191,41 @@ TEST_F(FederatedDataTest, OrdersNumberedClassesBySize) {
   EXPECT_TRUE(data.labelled_tests());
 }
 
+TEST_F(FederatedDataTest, OrdersClassesOfWhichOneIsNoNumberAsText) {
+  DataSettings settings;
+  settings.folders = {{table("a.csv", {"10", "9"}), table("t.csv", {"9"})}, {table("b.csv", {"x"}), path("t.csv")}};
+  EXPECT_THAT(make_federated_data(settings, 0).class_names, ElementsAre("10", "9", "x"));
+}
+
+TEST_F(FederatedDataTest, RefusesFoldersOfAnotherKind) {
+  const auto refused = [&](std::vector<NodeFolders> folders, const std::string& message) {
+    DataSettings settings;
+    settings.folders = std::move(folders);
+    expect_error(ErrorKind::kInput, message, [&] { make_federated_data(settings, 0); });
+  };
+  refused({{kSmall, kSmall}}, kSmall + ": found a training and a test part, expected one; name the folder of each");
+  std::filesystem::create_directories(path("images/cat"));
+  file("images/cat/1.png", grey_png(2, 1, 7));
+  const std::string wide = file("wide.csv", "x,y,label\n1,2,cat\n"), test = file("test.csv", "x,y\n1,2\n");
+  refused({{wide, test}, {path("images"), test}}, "DIR/images: found images, expected a table as in DIR/wide.csv");
+  refused({{path("images"), path("images")}, {wide, test}},
+          "DIR/wide.csv: found a table, expected images as in DIR/images");
+}
+
+TEST_F(FederatedDataTest, RefusesASetWithoutATestPartOrOtherClassesThanItsPartition) {
+  const std::string alone = table("alone.csv", {"cat", "dog"});
+  expect_error(ErrorKind::kInput,
+               "DIR/alone.csv has no test part; give a data set that has one, or the folders of each node",
+               [&] { make_federated_data({.set = alone, .partition = "iid", .nodes = 1}, 0); });
+  for (const char* name : {"set/train/cat/1.png", "set/train/dog/1.png", "set/test/cat/1.png", "set/test/dog/1.png"}) {
+    std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
+    file(name, grey_png(2, 2, 7));
+  }
+  expect_error(ErrorKind::kUsage,
+               "data: the partition paper-5 is one of 10 classes, but DIR/set has 2; use iid, dirichlet or shares",
+               [&] { make_federated_data({.set = path("set"), .partition = "paper-5"}, 0); });
+}
+
 TEST_F(FederatedDataTest, ReadsFoldersOfImagesWithUnlabelledTests) {
   for (const char* name : {"a/cat/1.png", "a/dog/1.png", "b/dog/1.png", "a-test/x.png", "b-test/y.png"}) {
     std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
@@ -175,6 +260,15 @@ TEST_F(FederatedDataTest, RefusesOwnDataThatDoNotFitTogether) {
           "all nodes together have the class cat only, expected at least 2 classes");
 }
 
+TEST(FederatedData, CountsItsNodesFromTheSettings) {
+  EXPECT_EQ(node_count({.set = kSmall, .partition = "iid", .nodes = 3}), 3);
+  EXPECT_EQ(node_count({.set = kSmall, .partition = "dirichlet", .nodes = 3}), 3);
+  EXPECT_EQ(node_count({.set = kSmall, .partition = "paper-100"}), 100);
+  EXPECT_EQ(node_count({.set = kSmall, .partition = "shares", .train_shares = {{1}, {1}}}), 2);
+  EXPECT_EQ(node_count({.folders = {{"a", "b"}, {"c", "d"}, {"e", "f"}, {"g", "h"}}}), 4);
+  EXPECT_EQ(node_count({.set = kSmall, .partition = "iid", .nodes = 3, .only_node = 2}), 1);
+}
+
 TEST(FederatedData, RefusesSettingsThatMakeNoFederation) {
   const auto refused = [](const DataSettings& settings, ErrorKind kind, const std::string& message) {
     expect_error(kind, message, [&] { make_federated_data(settings, 0); });
@@ -193,6 +287,18 @@ TEST(FederatedData, RefusesSettingsThatMakeNoFederation) {
           "data: there are as many nodes as folders; leave nodes out");
   refused({.set = kSmall, .partition = "iid"}, ErrorKind::kUsage,
           "data: found 0 nodes, expected 1 to 1000000 for the partition iid; give nodes");
+  refused({.set = kSmall, .partition = "dirichlet", .nodes = 1'000'001}, ErrorKind::kUsage,
+          "data: found 1000001 nodes, expected 1 to 1000000 for the partition dirichlet; give nodes");
+  refused({.set = kSmall, .partition = "iid", .nodes = 2, .fraction = 1.01}, ErrorKind::kUsage,
+          "data: the fraction is 1.01, expected more than 0 and at most 1");
+  refused({.set = kSmall, .partition = "iid", .folders = {{kSmall, kSmall}}}, ErrorKind::kUsage,
+          "data: found both a data set and folders of nodes; give one");
+  refused({.partition = "iid", .folders = {{kSmall, kSmall}}}, ErrorKind::kUsage,
+          "data: folders of nodes need no partition; leave it out");
+  refused({.folders = {{kSmall, kSmall}}, .fraction = 0.5}, ErrorKind::kUsage,
+          "data: a fraction goes with a data set, not with folders of nodes; leave it out");
+  refused({.set = kSmall, .partition = "iid", .nodes = 2, .only_node = -1}, ErrorKind::kUsage,
+          "data: the only node is to be -1, expected 1 to 2, or 0 for all");
   refused({.set = kSmall, .partition = "iid", .nodes = 2, .fraction = 0.0}, ErrorKind::kUsage,
           "data: the fraction is 0, expected more than 0 and at most 1");
   refused({.set = kSmall, .partition = "iid", .nodes = 2, .only_node = 3}, ErrorKind::kUsage,

@@ -71,6 +71,7 @@ class LocalFederation {
     return run_federation(settings_, task_, *engine_, observer, std::move(start));
   }
   NodeStore& store() { return store_; }
+  Engine& engine() { return *engine_; }
   const FederationTask& task() const { return task_; }
 
  private:

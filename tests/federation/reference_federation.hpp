@@ -1,6 +1,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <Eigen/LU>
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -158,7 +159,14 @@ struct Predictor {
   VectorXd w, buffers;
   VectorXd prior;           // (m) of the examples it was trained on
   Calibration calibration;  // of the classes in `prior`
+  MatrixXd confusion;       // of the same, for bbse alone
 };
+
+inline Index top(const MatrixXd& scores, Index row) {
+  Index best = 0;
+  scores.row(row).maxCoeff(&best);
+  return best;
+}
 
 struct Node {
   Examples train, held_out;  // `held_out` are source examples for the reweighted accuracy
@@ -262,6 +270,7 @@ struct Federation {
     for (const Index row : rows) result.y.push_back(from.y[row]);
     return result;
   }
+  bool bbse() const { return settings.ratio.method == "bbse"; }
   bool calibrated() const {
     return settings.ratio.method == "auto" ||
            find_calibration(find_method(settings.ratio.method).calibration).kind != CalibrationKind::kNone;
@@ -274,7 +283,7 @@ struct Federation {
     std::vector<Index> rows = all_rows(std::ssize(node.train.y));
     if (settings.ratio.fraction < 1.0)
       rows = stratified_part(node.train.y, rows, classes(), Fraction{settings.ratio.fraction}, /*seed=*/0);
-    const HoldOut part = split(node.train.y, rows, classes(), calibrated() ? settings.ratio.held_out : 0.0);
+    const HoldOut part = split(node.train.y, rows, classes(), calibrated() || bbse() ? settings.ratio.held_out : 0.0);
     return {rows_of(node.train, part.kept), rows_of(node.train, part.held_out)};
   }
   Optimiser predictor_optimiser() const {
@@ -287,14 +296,26 @@ struct Federation {
     const auto [train, held_out] = predictor_examples(node);
     Predictor result{first_w, first_buffers, prior_of(train, classes()), {}};
     Optimiser adam = predictor_optimiser();
-    for (int epoch = 0; epoch < settings.ratio.epochs; ++epoch)
-      adam.step(result.w,
-                predictor_net.gradient(result.w, result.buffers, train, VectorXd::Ones(classes()), method.zeta));
     const Index held = (result.prior.array() > 0.0).count();
     result.calibration = Calibration::identity(held);
+    for (int epoch = 0; epoch < settings.ratio.epochs && held > 1; ++epoch) {
+      double cross_entropy = 0.0;  // while the weights moved, so before the step
+      const MatrixXd log_phi = predictor_net.predict(result.w, result.buffers, train.x);
+      for (Index i = 0; i < log_phi.rows(); ++i) cross_entropy -= log_phi(i, train.y[i]);
+      adam.step(result.w,
+                predictor_net.gradient(result.w, result.buffers, train, VectorXd::Ones(classes()), method.zeta));
+      if (cross_entropy / static_cast<double>(log_phi.rows()) < settings.ratio.stop_below) break;
+    }
     if (held_out.y.empty()) return result;
     const RowMajorMatrix<double> f = present_columns(predict(result, held_out.x), result.prior);
     const VectorXd counts = counts_of(held_out, classes());
+    if (bbse()) {  // p(argmax f = j, y = c)
+      result.confusion = MatrixXd::Zero(held, held);
+      for (Index i = 0; i < f.rows(); ++i)
+        result.confusion(top(f, i), (result.prior.head(held_out.y[i]).array() > 0.0).count()) +=
+            result.prior[held_out.y[i]] / counts[held_out.y[i]];
+      return result;
+    }
     std::vector<int> y;
     std::vector<double> weights;
     for (const int label : held_out.y) {
@@ -320,7 +341,14 @@ struct Federation {
     z = (z.array().rowwise() * predictor.calibration.scale.transpose().array()).rowwise() +
         predictor.calibration.bias.transpose().array();
     for (auto row : z.rowwise()) row.array() -= std::log(row.array().exp().sum());
-    const VectorXd found = maximum_likelihood(z, p);
+    VectorXd found;
+    if (bbse()) {
+      VectorXd predicted = VectorXd::Zero(p.size());
+      for (Index i = 0; i < z.rows(); ++i) predicted[top(z, i)] += 1.0 / static_cast<double>(z.rows());
+      found = p.cwiseProduct(predictor.confusion.inverse() * predicted);
+    } else {
+      found = maximum_likelihood(z, p);
+    }
     for (Index c = 0, i = 0; c < classes(); ++c)
       if (predictor.prior[c] > 0.0) q[c] = found[i++];
     return q;
@@ -492,9 +520,7 @@ struct Federation {
     }
     Evaluation result;
     const auto right = [](const MatrixXd& log_probs, Index i, int label) {
-      Index top = 0;
-      log_probs.row(i).maxCoeff(&top);
-      return top == label ? 1.0 : 0.0;
+      return top(log_probs, i) == label ? 1.0 : 0.0;
     };
     const MatrixXd log_probs = net.predict(mine, statistics, node.evaluate.x);
     const auto n = static_cast<double>(node.evaluate.y.size());

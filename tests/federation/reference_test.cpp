@@ -34,11 +34,12 @@ FederatedData unequal_nodes() {
 }
 
 /// The same with the examples of a class all alike at a node, so that it does not matter which of them are held out.
-/// The nodes' points of a class differ, and two classes of the second node share one: no predictor tells all apart.
-FederatedData repeated_points() {
+/// The nodes' points of a class differ, and two classes of the second node share one unless all are to be `apart`: no
+/// predictor tells these apart.
+FederatedData repeated_points(bool apart) {
   FederatedData data = unequal_nodes();
   const float points[4][3][2] = {{{2.0F, 0.5F}, {-1.0F, 1.5F}, {0.5F, -0.5F}},
-                                 {{0.5F, 1.0F}, {0.5F, 1.0F}, {-1.0F, -2.0F}},
+                                 {{0.5F, 1.0F}, {apart ? -2.0F : 0.5F, 1.0F}, {-1.0F, -2.0F}},
                                  {{1.5F, -1.0F}, {0.0F, 0.0F}, {-1.0F, 1.0F}},
                                  {{-0.5F, 0.5F}, {-1.5F, 0.5F}, {0.0F, 0.0F}}};
   for (int k = 0; k < 4; ++k) {
@@ -61,10 +62,13 @@ std::vector<std::vector<Index>> cohorts(Index nodes, Index size) {
   return all;
 }
 
+/// Whether the examples of a class are all alike at a node.
+enum class Points { kDrawn, kRepeated, kRepeatedApart };
+
 struct Case {
   std::string name;
   std::function<void(FederationSettings&)> change;
-  bool repeated = false;  // data of repeated_points()
+  Points points = Points::kDrawn;
 };
 
 void PrintTo(const Case& one, std::ostream* out) {
@@ -90,7 +94,8 @@ FederationSettings reference_settings() {
 class AgreesWithTheReference : public testing::TestWithParam<Case> {
  protected:
   AgreesWithTheReference()
-      : data_(GetParam().repeated ? repeated_points() : unequal_nodes()),
+      : data_(GetParam().points == Points::kDrawn ? unequal_nodes()
+                                                  : repeated_points(GetParam().points == Points::kRepeatedApart)),
         settings_(changed()),
         reference_(settings_, data_) {
     reference_.net.batch_norm = settings_.model.name == kNormed;
@@ -163,6 +168,12 @@ class AgreesWithTheReference : public testing::TestWithParam<Case> {
       EXPECT_LT((doubles(state.control) - now.control).lpNorm<Eigen::Infinity>(), 3.0 * kWeights);
       EXPECT_GT(now.control.lpNorm<Eigen::Infinity>(), 100.0 * kWeights);
     }
+    reference_.w = now.w;
+    reference_.buffers = now.buffers;
+    reference_.control = now.control;
+    reference_.server = now.server;
+    reference_.nodes = now.nodes;
+    if (settings_.evaluate_every > 1) return;
     ASSERT_EQ(std::ssize(state.history), 4 * state.round);
     for (Index k = 0; k < 4; ++k) {
       const reference::Evaluation judged = now.judge(now.nodes[k]);
@@ -179,11 +190,6 @@ class AgreesWithTheReference : public testing::TestWithParam<Case> {
       EXPECT_NEAR(row.reweighted_high, judged.high, 10.0 * kPriors);
       EXPECT_NEAR(row.reweighted_examples, judged.effective, 50.0 * kPriors);
     }
-    reference_.w = now.w;
-    reference_.buffers = now.buffers;
-    reference_.control = now.control;
-    reference_.server = now.server;
-    reference_.nodes = now.nodes;
   }
 
   const FederatedData data_;
@@ -240,6 +246,13 @@ INSTANTIATE_TEST_SUITE_P(
                          [](auto& s) {
                            s.local.epochs = 2;
                            s.sampled = 3;
+                         }},
+                    Case{"FedAvgThatIsNotEvaluated", [](auto& s) { s.evaluate_every = 9; }},
+                    Case{"FedBnThatIsNotEvaluated",
+                         [](auto& s) {
+                           s.evaluate_every = 9;
+                           s.algorithm = "fedbn";
+                           s.model = {kNormed, {}};
                          }},
                     Case{"FedAvgOfOneEpoch", [](auto& s) { s.local.epochs = 1; }},
                     Case{"FedAvgWithBatchNorm",
@@ -334,7 +347,20 @@ INSTANTIATE_TEST_SUITE_P(
                            s.ratio.held_out = 0.3;
                            s.ratio.fraction = 0.7;
                          },
-                         /*repeated=*/true},
+                         Points::kRepeated},
+                    Case{"IwErmWithPredictorsThatStopEarly",
+                         [](auto& s) {
+                           s.algorithm = "iw-erm";
+                           s.ratio.method = "mlls";
+                           s.ratio.stop_below = 0.8;
+                         }},
+                    Case{"IwErmWithBbse",
+                         [](auto& s) {
+                           s.algorithm = "iw-erm";
+                           s.ratio.method = "bbse";
+                           s.ratio.epochs = 40;
+                         },
+                         Points::kRepeatedApart},
                     Case{"IwErmPairwise",
                          [](auto& s) {
                            s.algorithm = "iw-erm";
@@ -342,7 +368,7 @@ INSTANTIATE_TEST_SUITE_P(
                            s.ratio.exchange = RatioExchange::kPairwise;
                            s.ratio.max_ratio = 9.0;
                          },
-                         /*repeated=*/true},
+                         Points::kRepeated},
                     Case{"IwErmPairwiseWithPredictorsOfBatchNorm",
                          [](auto& s) {
                            s.algorithm = "iw-erm";
@@ -373,7 +399,7 @@ INSTANTIATE_TEST_SUITE_P(
                            s.ratio.rounds = 40;
                            s.weighting = Weighting::kPooled;
                          },
-                         /*repeated=*/true},
+                         Points::kRepeated},
                     Case{"IwErmWithAChosenFederatedPredictor",
                          [](auto& s) {
                            s.algorithm = "iw-erm";
@@ -381,21 +407,21 @@ INSTANTIATE_TEST_SUITE_P(
                            s.ratio.predictor = PredictorScope::kFederated;
                            s.ratio.fraction = 0.8;
                          },
-                         /*repeated=*/true},
+                         Points::kRepeated},
                     Case{"IwErmWithReweightedAccuracy",
                          [](auto& s) {
                            s.algorithm = "iw-erm";
                            s.ratio.method = "mlls";
                            s.source_holdout = 0.3;
                          },
-                         /*repeated=*/true},
+                         Points::kRepeated},
                     Case{"IwErmWithReweightedAccuracyOfTrueRatios",
                          [](auto& s) {
                            s.algorithm = "iw-erm";
                            s.ratio.method = "true";
                            s.source_holdout = 0.3;
                          },
-                         /*repeated=*/true}),
+                         Points::kRepeated}),
     [](const auto& row) { return row.param.name; });
 
 }  // namespace

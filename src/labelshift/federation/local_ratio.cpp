@@ -113,18 +113,15 @@ LocalPredictor train_local_predictor(const RatioSettings& settings, const NetSpe
     const Selection selection = choose_predictor(*result.net, examples, result.held_out, training, {},
                                                  [&](std::string_view, double) { return !cancelled.load(); });
     if (cancelled) throw Stopped{};
-    result.zeta = selection.best().zeta;
-    result.epochs = selection.best().epochs;
     result.calibration = selection.calibration.calibration;
     return result;
   }
   if (present.size() == 1) return result;  // there is nothing to tell apart
   const MethodEntry& method = find_method(settings.method);
-  training.zeta = result.zeta = method.zeta;
+  training.zeta = method.zeta;
   const TrainingResult trained =
       train_predictor(*result.net, examples, training, {.step = [&](double) { return !cancelled.load(); }});
   if (trained.stopped_by == TrainingStop::kObserver) throw Stopped{};
-  result.epochs = static_cast<int>(trained.state.cross_entropy.size());
   if (!result.held_out.empty()) {
     const RowMajorMatrix<float> logits = columns_of(evaluate_logits(*result.net, data, result.held_out), present);
     result.calibration =

@@ -32,8 +32,6 @@ struct LocalPredictor {
   Eigen::VectorXd source_prior;  // (m) of the examples it was trained on; 0 for a class the node does not hold
   Calibration calibration;       // of the classes it holds, in order
   std::vector<Index> held_out;   // rows
-  double zeta = 0.0;
-  int epochs = 0;
 };
 
 /// Alg. 2 line 3: trains the method's predictor on one node's examples. Throws Stopped if `cancelled` is set.
