@@ -73,18 +73,24 @@ TEST(Coordinator, RefusesAnswersOfAnotherLength) {
 
 TEST(Coordinator, RefusesRoundsThatWeighNothingOrDiverge) {
   const FederatedData data = two_nodes();
-  const FederationSettings settings = quick_settings();
-  LocalFederation federation(settings, data);
-  const auto with = [&](std::size_t number, double value) {
-    Tampering engine(federation.engine(), [=](CohortAnswer& answer) {
-      if (!answer.weights.empty()) answer.numbers[number] = value;
-    });
-    return error_of(number == 0 ? ErrorKind::kPeer : ErrorKind::kInput,
-                    [&] { run_federation(settings, federation.task(), engine); });
-  };
-  EXPECT_THAT(with(0, 0.0), HasSubstr("weigh nothing"));
-  EXPECT_THAT(with(0, std::nan("")), HasSubstr("weigh nothing"));
-  EXPECT_THAT(with(1, INFINITY), HasSubstr("round 1: the loss is not finite"));
+  FederationSettings together = weighted_settings("mlls");  // of a predictor, first of all
+  together.ratio.predictor = PredictorScope::kFederated;
+  for (const FederationSettings& settings : {quick_settings(), together}) {
+    LocalFederation federation(settings, data);
+    const auto with = [&](std::size_t number, double value) {
+      Tampering engine(federation.engine(), [=](CohortAnswer& answer) {
+        if (!answer.weights.empty()) answer.numbers[number] = value;
+      });
+      return error_of(number == 0 ? ErrorKind::kPeer : ErrorKind::kInput, [&] {
+        run_federation(settings, federation.task(), engine, {.progress = [&](std::string_view stage, double) {
+                         return settings.algorithm != "iw-erm" || stage != "training";  // a predictor's rounds alone
+                       }});
+      });
+    };
+    EXPECT_THAT(with(0, 0.0), HasSubstr("weigh nothing"));
+    EXPECT_THAT(with(0, std::nan("")), HasSubstr("weigh nothing"));
+    EXPECT_THAT(with(1, INFINITY), HasSubstr("round 1: the loss is not finite"));
+  }
 }
 
 TEST(Coordinator, TellsHowMuchOfTheTrainingIsDone) {
@@ -130,7 +136,7 @@ TEST(Coordinator, TellsHowMuchOfTheTrainingIsDone) {
 TEST(Coordinator, TellsHowMuchOfTheRatiosIsDone) {
   const FederatedData data = two_nodes();
   for (const bool pairwise : {true, false}) {
-    FederationSettings settings = weighted_settings("mlls-ts");
+    FederationSettings settings = weighted_settings("mlls");
     settings.rounds = 1;
     settings.ratio.rounds = 10;
     if (pairwise)
@@ -184,6 +190,12 @@ TEST(Coordinator, CountsTimeAndMessagesOfEveryPhase) {
   EXPECT_EQ(end.phases[3].rounds, 1 + 2);      // the truth to compare with, two evaluations
   EXPECT_EQ(end.phases[4].rounds, 4);
   for (const NodeRatio& row : end.ratios) EXPECT_GT(row.seconds, 0.0);
+  settings.ratio.predictor = PredictorScope::kLocal;
+  settings.ratio.exchange = RatioExchange::kPairwise;
+  const FederationState pairwise = LocalFederation(settings, data).run();
+  EXPECT_THAT(pairwise.phases[1].name, "ratio");
+  EXPECT_EQ(pairwise.phases[1].rounds, 2 * 3);  // for each node: its predictor, what all say, its weights
+  for (const NodeRatio& row : pairwise.ratios) EXPECT_GT(row.seconds, 0.0);
 }
 
 TEST(Coordinator, NamesTenNodesThatLackSomethingAndCountsTheOthers) {

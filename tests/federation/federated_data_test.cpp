@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "labelshift/federation/setting_error.hpp"
 #include "tests/data/image_bytes.hpp"
 #include "tests/data/scratch.hpp"
 
@@ -226,6 +227,25 @@ TEST_F(FederatedDataTest, RefusesASetWithoutATestPartOrOtherClassesThanItsPartit
                [&] { make_federated_data({.set = path("set"), .partition = "paper-5"}, 0); });
 }
 
+TEST_F(FederatedDataTest, DrawsByWhatIsLeftWithEqualChances) {
+  for (const char* part : {"train", "test"})
+    for (const char* name : {"a", "b", "c", "d"}) {
+      std::filesystem::create_directories(path(std::string("set/") + part + "/" + name));
+      file(std::string("set/") + part + "/" + name + "/1.png", grey_png(1, 1, 7));
+    }
+  // Of four classes with one example each the first of two nodes gets that of its own class, then one of the other
+  // three: any two of four, so that a class is among them in 300 of 600 cases with a standard deviation of 12.
+  std::vector<int> classes(4);
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+    const FederatedData data =
+        make_federated_data({.set = path("set"), .partition = "dirichlet", .nodes = 2, .alpha = 1e-6}, seed);
+    const std::vector<Index>& rows = data.nodes[0].train_rows;
+    ASSERT_EQ(rows.size(), 2u);
+    for (const Index row : rows) ++classes[row];
+  }
+  for (const int count : classes) EXPECT_NEAR(count, 300, 60);
+}
+
 TEST_F(FederatedDataTest, ReadsFoldersOfImagesWithUnlabelledTests) {
   for (const char* name : {"a/cat/1.png", "a/dog/1.png", "b/dog/1.png", "a-test/x.png", "b-test/y.png"}) {
     std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
@@ -306,6 +326,19 @@ TEST(FederatedData, RefusesSettingsThatMakeNoFederation) {
   DataSettings shares{.set = kSmall, .partition = "shares", .train_shares = {{1, 2}}, .test_shares = {{1, 2}}};
   refused(shares, ErrorKind::kUsage,
           "data: the training shares of node 1 are 2 numbers, expected 10, one for each class");
+  const std::vector<std::vector<std::int64_t>> nothing{std::vector<std::int64_t>(10)},
+      something{std::vector<std::int64_t>(10, 1)};
+  for (const bool train : {true, false}) {
+    DataSettings none{.set = kSmall, .partition = "shares"};
+    none.train_shares = train ? nothing : something;
+    none.test_shares = train ? something : nothing;
+    try {
+      check_data_settings(none);
+      ADD_FAILURE() << "nodes without shares";
+    } catch (const SettingError& error) {
+      EXPECT_EQ(error.key(), train ? "data.train-shares" : "data.test-shares");
+    }
+  }
   shares.train_shares = {{4, 5}, {5, 5}};
   shares.test_shares = {{1, 2}, {1, 2}};
   refused(shares, ErrorKind::kUsage,

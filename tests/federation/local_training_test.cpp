@@ -26,6 +26,18 @@ TEST(BatchOrder, HasNoExampleTwiceUntilAllAreUsed) {
   EXPECT_EQ(fresh.size(), 3u);
 }
 
+TEST(BatchOrder, UsesAnOrderUpToItsLastBatch) {
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    BatchOrder order(9, seed);
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      std::set<Index> seen;
+      for (int i = 0; i < 3; ++i)
+        for (const Index at : order.next(3)) seen.insert(at);
+      EXPECT_EQ(seen.size(), 9u);
+    }
+  }
+}
+
 TEST(BatchOrder, GivesAllThereAreWhereABatchIsLarger) {
   BatchOrder order(3, 0);
   const auto batch = order.next(64);
@@ -74,7 +86,7 @@ TEST_F(LocalTraining, OfOneStepSendsTheGradientAndLeavesTheWeights) {
   const LocalUpdate update = local_training(*net_, loss(), {.batch = 90}, 7, kGoOn);
   EXPECT_EQ(weights(), before);
   const std::vector<float> sent(update.update(*net_).begin(), update.update(*net_).end());
-  net_->loss_and_gradient({*data_, rows_, {}}, {}, 0);
+  EXPECT_NEAR(update.loss, net_->loss_and_gradient({*data_, rows_, {}}, {}, 0).objective, 1e-6);
   for (std::size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(sent[i], net_->gradient()[i], 1e-6);
 }
 
@@ -103,12 +115,14 @@ TEST_F(LocalTraining, OfSeveralStepsSendsWhatTheyTookAway) {
   EXPECT_EQ(update.steps, 2);
   // Two steps by hand, with the whole node as a batch.
   std::copy(before.begin(), before.end(), net_->parameters().begin());
+  double losses = 0.0;
   for (int step = 0; step < 2; ++step) {
-    net_->loss_and_gradient({*data_, rows_, {}}, {}, 0);
+    losses += net_->loss_and_gradient({*data_, rows_, {}}, {}, 0).objective;
     for (std::size_t i = 0; i < before.size(); ++i)
       net_->parameters()[i] -= 0.5F * (net_->gradient()[i] + 0.1F * net_->parameters()[i]);
   }
   for (std::size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(after[i], net_->parameters()[i], 1e-5);
+  EXPECT_NEAR(update.loss, losses / 2.0, 1e-6);
 }
 
 TEST_F(LocalTraining, AnEpochIsAsManyStepsAsThereAreBatches) {

@@ -400,6 +400,15 @@ INSTANTIATE_TEST_SUITE_P(
                            s.weighting = Weighting::kPooled;
                          },
                          Points::kRepeated},
+                    Case{"IwErmWithAFederatedPredictorOfTwoRounds",
+                         [](auto& s) {
+                           s.algorithm = "iw-erm";
+                           s.ratio.method = "mlls-ts";
+                           s.ratio.predictor = PredictorScope::kFederated;
+                           s.ratio.rounds = 2;
+                           s.ratio.learning_rate = 1.5;  // so that the last step changes the temperature
+                         },
+                         Points::kRepeated},
                     Case{"IwErmWithAChosenFederatedPredictor",
                          [](auto& s) {
                            s.algorithm = "iw-erm";
