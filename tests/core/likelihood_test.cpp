@@ -238,8 +238,8 @@ TEST_P(EveryKernel, GivesThePlainSums) {
       std::vector<double> root(kBlockRows, 0.0);
       std::fill_n(root.begin(), n, 1.0);
       std::vector<double> mixture(kBlockRows);
-      std::vector<double> gradient(static_cast<std::size_t>(m * 8));
-      std::vector<double> curvature(static_cast<std::size_t>(m * m * 8));
+      std::vector<double> gradient(static_cast<std::size_t>(m * k->lanes));
+      std::vector<double> curvature(static_cast<std::size_t>(m * m * k->lanes));
       k->scores(t.data(), r.data(), root.data(), m, kBlockRows, mixture.data(), gradient.data());
       k->scores(t.data(), r.data(), root.data(), m, kBlockRows, mixture.data(), nullptr);
       k->outer_products(t.data(), m, kBlockRows, curvature.data());
@@ -248,7 +248,7 @@ TEST_P(EveryKernel, GivesThePlainSums) {
       const double rows_double = static_cast<double>(n);
       for (Index c = 0; c < m; ++c) {
         const auto lanes = [&](const std::vector<double>& sums, Index at) {
-          return Eigen::Map<const Eigen::Array<double, 8, 1>>(&sums[static_cast<std::size_t>(at * 8)]).sum();
+          return Eigen::Map<const Eigen::ArrayXd>(&sums[static_cast<std::size_t>(at * k->lanes)], k->lanes).sum();
         };
         EXPECT_NEAR(lanes(gradient, c) / rows_double, plain.gradient[c], 1e-12 * plain.gradient.maxCoeff());
         for (Index d = 0; d <= c; ++d)
@@ -274,13 +274,14 @@ TEST_P(EveryKernel, DoesInRegistersWhatItDoesByColumns) {
     for (Index b = 0; b < kBlockRows; ++b) root[b] = b % 5 == 0 ? 0.0 : rng.uniform();
 
     const auto doubles_of = [](Index count) { return Eigen::VectorXd(Eigen::VectorXd::Constant(count, 0.25)); };
-    Eigen::VectorXd t = doubles_of(m * kBlockRows), mixture = doubles_of(kBlockRows), gradient = doubles_of(m * 8);
+    Eigen::VectorXd t = doubles_of(m * kBlockRows), mixture = doubles_of(kBlockRows),
+                    gradient = doubles_of(m * k->lanes);
     k->load_floats(floats.data(), m, 1, kBlockRows, m, kBlockRows, t.data());
     k->scores(t.data(), r.data(), root.data(), m, kBlockRows, mixture.data(), gradient.data());
     k->scores(t.data(), r.data(), root.data(), m, kBlockRows, mixture.data(), nullptr);
 
     Eigen::VectorXd few_t = doubles_of(m * kBlockRows), few_mixture = doubles_of(kBlockRows);
-    Eigen::VectorXd few_gradient = doubles_of(m * 8);
+    Eigen::VectorXd few_gradient = doubles_of(m * k->lanes);
     const auto expect_equal = [&] {  // up to the order of rounding
       EXPECT_LE((few_t - t).cwiseAbs().maxCoeff(), 1e-14 * t.maxCoeff()) << m;
       EXPECT_LE((few_mixture - mixture).cwiseAbs().maxCoeff(), 1e-15) << m;
@@ -292,7 +293,7 @@ TEST_P(EveryKernel, DoesInRegistersWhatItDoesByColumns) {
     k->few_scores_floats(floats.data(), m, r.data(), root.data(), m, kBlockRows, few_mixture.data(), nullptr,
                          few_t.data());
     expect_equal();
-    few_gradient = doubles_of(m * 8);
+    few_gradient = doubles_of(m * k->lanes);
     k->few_scores_doubles(doubles.data(), m, r.data(), root.data(), m, kBlockRows, few_mixture.data(),
                           few_gradient.data(), few_t.data());
     k->few_scores_doubles(doubles.data(), m, r.data(), root.data(), m, kBlockRows, few_mixture.data(), nullptr,

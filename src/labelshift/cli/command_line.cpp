@@ -7,6 +7,8 @@
 
 #include "labelshift/cli/commands.hpp"
 #include "labelshift/cli/terminal.hpp"
+#include "labelshift/core/blas.hpp"
+#include "labelshift/core/cpu.hpp"
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/settings.hpp"
 #include "labelshift/core/version.hpp"
@@ -60,6 +62,13 @@ Error plain_error(const CLI::ParseError& error, const CLI::App& app) {
   return Error(ErrorKind::kUsage, text);
 }
 
+std::string version_text() {
+  const std::string chosen = to_string(cpu()), native = to_string(native_cpu());
+  return fmt::format("labelshift {}\nInstructions: {}{}; OpenBLAS: {}", version(), chosen,
+                     chosen == native ? "" : fmt::format(" (LABELSHIFT_CPU; the processor has {})", native),
+                     blas_processor());
+}
+
 }  // namespace
 
 int run(int argc, char** argv) {
@@ -68,7 +77,7 @@ int run(int argc, char** argv) {
       "was built on.",
       "labelshift");
   app.set_help_flag("-h,--help", "Print this help and exit");
-  app.set_version_flag("--version", std::string("labelshift ") + version(), "Print the version and exit");
+  app.set_version_flag("--version", version_text(), "Print the version and exit");
   app.footer("\"labelshift COMMAND --help\" explains a command and shows an example.");
   app.get_formatter()->column_width(30);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");

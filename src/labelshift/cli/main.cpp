@@ -3,6 +3,7 @@
 
 #include "labelshift/cli/command_line.hpp"
 #include "labelshift/core/blas.hpp"
+#include "labelshift/core/cpu.hpp"
 #include "labelshift/core/error.hpp"
 
 namespace labelshift::cli {
@@ -31,6 +32,7 @@ int main(int argc, char** argv) {
   using namespace labelshift;
   std::signal(SIGPIPE, SIG_DFL);  // a reader that has gone away (| head) ends us quietly, whoever started us
   try {
+    start_with_cpu(argv);
     check_fast_blas();
     use_one_blas_thread();
     return cli::run(argc, argv);

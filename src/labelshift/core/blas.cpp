@@ -18,6 +18,7 @@ void dtrsm_(const char* side, const char* uplo, const char* trans, const char* d
             const double* alpha, const double* a, const int* lda, double* b, const int* ldb);
 void openblas_set_num_threads(int threads);
 int openblas_get_num_threads(void);
+const char* openblas_get_corename(void);
 }
 
 namespace labelshift {
@@ -75,6 +76,10 @@ void check_fast_blas() {
                 fmt::format("BLAS is bound to {}, not to OpenBLAS, and would be many times slower; install "
                             "libopenblas0-openmp",
                             library));
+}
+
+std::string blas_processor() {
+  return openblas_get_corename();
 }
 
 int blas_threads() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <string>
 
 namespace labelshift {
 
@@ -24,6 +25,9 @@ void solve_lower_triangular(const Eigen::MatrixXd& lower, Eigen::MatrixXd& b);
 /// Throws Error{kSystem} that says what to install if the BLAS this process is bound to is not OpenBLAS: Debian's
 /// default reference BLAS is 50 times slower. Looks at the bound symbol, so it costs nothing.
 void check_fast_blas();
+
+/// The processor whose kernels OpenBLAS has chosen, such as "Haswell" or "SkylakeX".
+std::string blas_processor();
 
 /// The number of threads BLAS uses when this thread calls it; OpenBLAS on OpenMP keeps one number for each calling
 /// thread, so that threads of ours have to be told what their maker uses.

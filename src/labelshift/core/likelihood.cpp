@@ -20,14 +20,13 @@
 namespace labelshift {
 namespace {
 
-constexpr Index kLanes = LikelihoodKernel::kLanes;
 constexpr Index kLargestInLanes = 128;  // classes; with more of them BLAS adds outer products faster than the kernel
 
 /// Sums over some rows; the three of LikelihoodValue before they are divided by the total weight.
 struct PassSums {
   double log_likelihood = 0.0;
-  AlignedDoubles gradient;   // (m, kLanes)
-  AlignedDoubles curvature;  // (m, m, kLanes) lower triangle, (m, m) beyond kLargestInLanes, or empty
+  AlignedDoubles gradient;   // (m, lanes)
+  AlignedDoubles curvature;  // (m, m, lanes) lower triangle, (m, m) beyond kLargestInLanes, or empty
 
   void add(const PassSums& other) {
     log_likelihood += other.log_likelihood;
@@ -36,13 +35,13 @@ struct PassSums {
   }
 };
 
-double sum_of_lanes(const double* lanes) {
-  return Eigen::Map<const Eigen::Array<double, kLanes, 1>>(lanes).sum();
+double sum_of_lanes(const AlignedDoubles& sums, Index at, Index lanes) {
+  return Eigen::Map<const Eigen::ArrayXd>(sums.data() + at * lanes, lanes).sum();
 }
 
 double sum_of_logs(const LikelihoodKernel& kernel, const double* mixture, const double* root_weight, Index count,
                    bool weighted) {
-  if (!weighted && count % LikelihoodKernel::kLanes == 0) return kernel.sum_of_logs(mixture, count);
+  if (!weighted && count % LikelihoodKernel::kRowMultiple == 0) return kernel.sum_of_logs(mixture, count);
   double total = 0.0;
   for (Index b = 0; b < count; ++b)
     if (root_weight[b] > 0.0) total += root_weight[b] * root_weight[b] * std::log(mixture[b]);
@@ -177,8 +176,8 @@ LikelihoodValue Likelihood::pass(const Eigen::VectorXd& target_prior, Derivative
   };
 
   PassSums zero;
-  zero.gradient = AlignedDoubles(m * kLanes);
-  if (curved) zero.curvature = AlignedDoubles(m * m * (in_lanes ? kLanes : 1));
+  zero.gradient = AlignedDoubles(m * kernel.lanes);
+  if (curved) zero.curvature = AlignedDoubles(m * m * (in_lanes ? kernel.lanes : 1));
   const Index chunks = (n + chunk - 1) / chunk;
   if (threads == 0) threads = n * m <= kParallelElements ? 1u : std::max(1u, std::thread::hardware_concurrency());
   threads = std::min(threads, static_cast<unsigned>(chunks));
@@ -189,12 +188,12 @@ LikelihoodValue Likelihood::pass(const Eigen::VectorXd& target_prior, Derivative
   const auto p = label_prior_.array();
   value.gradient.resize(m);
   for (Index c = 0; !curved && c < m; ++c)
-    value.gradient[c] = sum_of_lanes(sums.gradient.data() + c * kLanes) / (total * p[c]);
+    value.gradient[c] = sum_of_lanes(sums.gradient, c, kernel.lanes) / (total * p[c]);
   if (!curved) return value;
   value.curvature.resize(m, m);
   for (Index c = 0; c < m; ++c) {
     for (Index d = 0; d <= c; ++d) {
-      const double sum = in_lanes ? sum_of_lanes(sums.curvature.data() + (c * m + d) * kLanes)
+      const double sum = in_lanes ? sum_of_lanes(sums.curvature, c * m + d, kernel.lanes)
                                   : sums.curvature[d * m + c];  // BLAS: column by column
       value.curvature(c, d) = value.curvature(d, c) = sum / (total * p[c] * p[d]);
     }

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-#ifdef __AVX512F__
+#ifdef __AVX__
 #include <immintrin.h>
 #endif
 
@@ -16,8 +16,18 @@
 namespace labelshift {
 namespace {
 
-constexpr ptrdiff_t kLanes = LikelihoodKernel::kLanes;
-typedef double Lanes __attribute__((vector_size(8 * kLanes)));  // one AVX-512 register, or two or four smaller ones
+#if defined(__AVX512F__)
+constexpr int kLanes = 8;
+constexpr int kTileRows = 4;  // of a tile of sums that the registers hold: 4 x 4 of 32
+#elif defined(__AVX__)
+constexpr int kLanes = 4;
+constexpr int kTileRows = 3;  // 3 x 4 of 16, which leaves one for each of three factors and one for the fourth
+#else
+constexpr int kLanes = 2;  // SSE2, NEON
+constexpr int kTileRows = 3;
+#endif
+static_assert(LikelihoodKernel::kRowMultiple % kLanes == 0);
+typedef double Lanes __attribute__((vector_size(8 * kLanes)));  // one register
 typedef int64_t Bits __attribute__((vector_size(8 * kLanes)));
 
 inline Lanes load(const double* from) {
@@ -43,9 +53,11 @@ inline double significant(double value) {
 
 template <typename Scalar>
 inline Lanes load_as_doubles(const Scalar* from) {
-#ifdef __AVX512F__
   // GCC 12 converts two halves and puts them together, which is all on the one port that the transposition needs.
+#if defined(__AVX512F__)
   if constexpr (sizeof(Scalar) == sizeof(float)) return _mm512_cvtps_pd(_mm256_loadu_ps(from));
+#elif defined(__AVX__)
+  if constexpr (sizeof(Scalar) == sizeof(float)) return _mm256_cvtps_pd(_mm_loadu_ps(from));
 #endif
   typedef Scalar Narrow __attribute__((vector_size(sizeof(Scalar) * kLanes)));
   Narrow narrow;
@@ -55,11 +67,13 @@ inline Lanes load_as_doubles(const Scalar* from) {
   return (wide > 0.0) & (wide < kTiny) ? Lanes{} : wide;
 }
 
-/// An 8 x 8 tile turned over in registers: swap within pairs, then pairs, then halves.
+/// A square tile turned over in registers: swap within pairs, then pairs, then halves.
 template <typename Scalar>
 inline void load_tile(const Scalar* data, ptrdiff_t row_stride, Lanes* columns) {
-  Lanes row[8], pair[8], four[8];
-  for (int i = 0; i < 8; ++i) row[i] = load_as_doubles(data + i * row_stride);
+  Lanes row[kLanes];
+  for (int i = 0; i < kLanes; ++i) row[i] = load_as_doubles(data + i * row_stride);
+#if defined(__AVX512F__)
+  Lanes pair[8], four[8];
   for (int i = 0; i < 8; i += 2) {
     pair[i] = __builtin_shufflevector(row[i], row[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
     pair[i + 1] = __builtin_shufflevector(row[i], row[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
@@ -74,19 +88,27 @@ inline void load_tile(const Scalar* data, ptrdiff_t row_stride, Lanes* columns) 
     columns[k] = __builtin_shufflevector(four[k], four[k + 4], 0, 1, 2, 3, 8, 9, 10, 11);
     columns[k + 4] = __builtin_shufflevector(four[k], four[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }
+#elif defined(__AVX__)
+  Lanes pair[4];
+  for (int i = 0; i < 4; i += 2) {
+    pair[i] = __builtin_shufflevector(row[i], row[i + 1], 0, 4, 2, 6);
+    pair[i + 1] = __builtin_shufflevector(row[i], row[i + 1], 1, 5, 3, 7);
+  }
+  for (int k = 0; k < 2; ++k) {
+    columns[k] = __builtin_shufflevector(pair[k], pair[k + 2], 0, 1, 4, 5);
+    columns[k + 2] = __builtin_shufflevector(pair[k], pair[k + 2], 2, 3, 6, 7);
+  }
+#else
+  columns[0] = __builtin_shufflevector(row[0], row[1], 0, 2);
+  columns[1] = __builtin_shufflevector(row[0], row[1], 1, 3);
+#endif
 }
 
-/// One value of each of eight rows.
+/// One value of each of kLanes rows.
 template <typename Scalar>
 inline Lanes load_column(const Scalar* data, ptrdiff_t row_stride) {
-  const Scalar column[kLanes] = {data[0],
-                                 data[row_stride],
-                                 data[2 * row_stride],
-                                 data[3 * row_stride],
-                                 data[4 * row_stride],
-                                 data[5 * row_stride],
-                                 data[6 * row_stride],
-                                 data[7 * row_stride]};
+  Scalar column[kLanes];
+  for (int i = 0; i < kLanes; ++i) column[i] = data[i * row_stride];
   return load_as_doubles(column);
 }
 
@@ -98,16 +120,16 @@ void load_rows(const Scalar* data, ptrdiff_t row_stride, ptrdiff_t col_stride, p
     for (ptrdiff_t c = 0; c < cols; ++c)
       for (ptrdiff_t b = 0; b < count; ++b) t[c * stride + b] = significant(data[c * col_stride + b]);
     done = count;
-  } else if (col_stride == 1 && cols >= 8) {
-    for (; done + 8 <= count; done += 8) {
+  } else if (col_stride == 1 && cols >= kLanes) {
+    for (; done + kLanes <= count; done += kLanes) {
       const Scalar* rows = data + done * row_stride;
-      for (ptrdiff_t c = 0; c + 8 <= cols; c += 8) {
-        Lanes columns[8];
+      for (ptrdiff_t c = 0; c + kLanes <= cols; c += kLanes) {
+        Lanes columns[kLanes];
         load_tile(rows + c, row_stride, columns);
-        for (int i = 0; i < 8; ++i) store(columns[i], t + (c + i) * stride + done);
+        for (int i = 0; i < kLanes; ++i) store(columns[i], t + (c + i) * stride + done);
       }
-      for (ptrdiff_t c = cols - cols % 8; c < cols; ++c)
-        for (ptrdiff_t b = 0; b < 8; ++b) t[c * stride + done + b] = significant(rows[b * row_stride + c]);
+      for (ptrdiff_t c = cols - cols % kLanes; c < cols; ++c)
+        store(load_column(rows + c, row_stride), t + c * stride + done);
     }
   }
   for (; done < count; ++done)
@@ -128,7 +150,9 @@ bool all_probabilities(const double* t, ptrdiff_t cols, ptrdiff_t stride, ptrdif
     }
     const Lanes excess = row_sum - 1.0;
     const Lanes error = excess < 0.0 ? -excess : excess;
-    const Bits valid = b + kLanes <= count ? Bits{} - 1 : (Bits{0, 1, 2, 3, 4, 5, 6, 7} + b < count);
+    Bits row;
+    for (int i = 0; i < kLanes; ++i) row[i] = b + i;
+    const Bits valid = row < count;
     // A comparison with NaN is false, so it is "not within" that is remembered.
     worst = valid & ~(error <= tolerance) ? Lanes{} + 1.0 : worst;
   }
@@ -196,12 +220,15 @@ template <int R>
 inline void tile_row(const double* t, ptrdiff_t c, ptrdiff_t cols, ptrdiff_t stride, double* curvature) {
   ptrdiff_t d = 0;
   for (; d + 4 <= c + R; d += 4) tile<R, 4>(t, c, d, cols, stride, curvature);
-  for (; d < c + R; ++d) tile<R, 1>(t, c, d, cols, stride, curvature);
+  const ptrdiff_t left = c + R - d;
+  if (left == 3) tile<R, 3>(t, c, d, cols, stride, curvature);
+  if (left == 2) tile<R, 2>(t, c, d, cols, stride, curvature);
+  if (left == 1) tile<R, 1>(t, c, d, cols, stride, curvature);
 }
 
 void outer_products(const double* t, ptrdiff_t cols, ptrdiff_t stride, double* curvature) {
   ptrdiff_t c = 0;
-  for (; c + 4 <= cols; c += 4) tile_row<4>(t, c, cols, stride, curvature);
+  for (; c + kTileRows <= cols; c += kTileRows) tile_row<kTileRows>(t, c, cols, stride, curvature);
   if (c + 2 <= cols) {
     tile_row<2>(t, c, cols, stride, curvature);
     c += 2;
@@ -209,13 +236,20 @@ void outer_products(const double* t, ptrdiff_t cols, ptrdiff_t stride, double* c
   if (c < cols) tile_row<1>(t, c, cols, stride, curvature);
 }
 
-/// Eight rows of M contiguous columns as M registers.
+/// kLanes rows of M contiguous columns as M registers.
 template <int M, typename Scalar>
 inline void load_columns(const Scalar* rows, ptrdiff_t row_stride, Lanes* columns) {
-  if constexpr (M >= 8) load_tile(rows, row_stride, columns);
-  if constexpr (M >= 16) load_tile(rows + 8, row_stride, columns + 8);
 #pragma GCC unroll 8
-  for (int c = M - M % 8; c < M; ++c) columns[c] = load_column(rows + c, row_stride);
+  for (int c = 0; c + kLanes <= M; c += kLanes) load_tile(rows + c, row_stride, columns + c);
+  if constexpr (kLanes == 4 && M > 4 && M % 4 != 0) {  // a tile that ends where the row ends, for its last columns
+    Lanes last[kLanes];
+    load_tile(rows + M - kLanes, row_stride, last);
+#pragma GCC unroll 8
+    for (int c = M - M % kLanes; c < M; ++c) columns[c] = last[c - (M - kLanes)];
+  } else {
+#pragma GCC unroll 8
+    for (int c = M - M % kLanes; c < M; ++c) columns[c] = load_column(rows + c, row_stride);
+  }
 }
 
 template <int M, typename Scalar>
@@ -298,7 +332,7 @@ double sum_of_logs(const double* mixture, ptrdiff_t count) {
   const Bits one = Bits{} + 0x3ff0000000000000;
   double total = 0.0;
   Bits abnormal = {};
-  for (ptrdiff_t first = 0; first < count; first += 512) {  // at most 64 factors a lane: below 2^64
+  for (ptrdiff_t first = 0; first < count; first += 512) {  // at most 256 factors a lane: below 2^256
     const ptrdiff_t last = first + 512 < count ? first + 512 : count;
     Lanes product = Lanes{} + 1.0;
     Bits exponents = {};
@@ -327,7 +361,8 @@ double sum_of_logs(const double* mixture, ptrdiff_t count) {
 
 }  // namespace
 
-const LikelihoodKernel LABELSHIFT_KERNEL = {load_rows<float>,
+const LikelihoodKernel LABELSHIFT_KERNEL = {kLanes,
+                                            load_rows<float>,
                                             load_rows<double>,
                                             all_probabilities,
                                             scores,

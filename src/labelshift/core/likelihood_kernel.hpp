@@ -8,9 +8,12 @@
 namespace labelshift {
 
 struct LikelihoodKernel {
-  /// The number of rows in a block is a multiple of this, and every sum is kept as this many partial sums, since adding
-  /// across a register costs more than a block's share of the sum.
-  static constexpr std::ptrdiff_t kLanes = 8;
+  /// The number of rows in a block is a multiple of this.
+  static constexpr std::ptrdiff_t kRowMultiple = 8;
+
+  /// Every sum is kept as this many partial sums, one for each double of a register, since adding across a register
+  /// costs more than a block's share of the sum. A divisor of kRowMultiple.
+  std::ptrdiff_t lanes;
 
   /// t[c * stride + b] = data[b * row_stride + c * col_stride] for `count` rows b; ones where count <= b < stride.
   void (*load_floats)(const float* data, std::ptrdiff_t row_stride, std::ptrdiff_t col_stride, std::ptrdiff_t count,
@@ -34,7 +37,7 @@ struct LikelihoodKernel {
   /// With up to this many columns a block is worked on in registers, straight from rows whose columns are contiguous:
   /// writing it out as columns and reading it back costs more than the arithmetic.
   static constexpr std::ptrdiff_t kFewColumns = 16;
-  /// What load_* and all_probabilities do together, for `count` rows, a multiple of kLanes.
+  /// What load_* and all_probabilities do together, for `count` rows, a multiple of kRowMultiple.
   bool (*few_probabilities_floats)(const float* data, std::ptrdiff_t row_stride, std::ptrdiff_t count,
                                    std::ptrdiff_t cols, double tolerance);
   bool (*few_probabilities_doubles)(const double* data, std::ptrdiff_t row_stride, std::ptrdiff_t count,
@@ -47,7 +50,7 @@ struct LikelihoodKernel {
                              const double* root_weight, std::ptrdiff_t cols, std::ptrdiff_t stride, double* mixture,
                              double* gradient, double* t);
 
-  /// sum_b log(mixture[b]); count is a multiple of kLanes.
+  /// sum_b log(mixture[b]); count is a multiple of kRowMultiple.
   double (*sum_of_logs)(const double* mixture, std::ptrdiff_t count);
 };
 
@@ -57,7 +60,7 @@ extern const LikelihoodKernel kKernelAvx2;
 extern const LikelihoodKernel kKernelAvx512;
 #endif
 
-/// The fastest kernel this processor can run.
+/// The kernel for the instructions of cpu().
 const LikelihoodKernel& best_kernel();
 
 }  // namespace labelshift

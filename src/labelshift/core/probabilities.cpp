@@ -40,7 +40,7 @@ bool all_probabilities(const MatrixView& rows, double* t) {
   const LikelihoodKernel& kernel = best_kernel();
   const Index m = rows.cols();
   return rows.visit([&](const auto* data, Index row_stride, Index col_stride) {
-    if (m <= LikelihoodKernel::kFewColumns && rows.rows() % LikelihoodKernel::kLanes == 0 && col_stride == 1) {
+    if (m <= LikelihoodKernel::kFewColumns && rows.rows() % LikelihoodKernel::kRowMultiple == 0 && col_stride == 1) {
       if constexpr (std::is_same_v<decltype(data), const float*>)
         return kernel.few_probabilities_floats(data, row_stride, rows.rows(), m, tolerance);
       else

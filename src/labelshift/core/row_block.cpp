@@ -2,12 +2,14 @@
 
 #include <type_traits>
 
+#include "labelshift/core/cpu.hpp"
+
 namespace labelshift {
 
 const LikelihoodKernel& best_kernel() {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) return kKernelAvx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return kKernelAvx2;
+  if (cpu() == Cpu::kAvx512) return kKernelAvx512;
+  if (cpu() == Cpu::kAvx2) return kKernelAvx2;
 #endif
   return kKernelGeneric;
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 
+#include "labelshift/core/cpu.hpp"
 #include "labelshift/core/error.hpp"
 #include "labelshift/learning/torch_backend.hpp"
 #include "labelshift/learning/training_threads.hpp"
@@ -30,6 +31,7 @@ std::atomic<bool> one_thread = false;
 std::atomic<const TorchBackend*> loaded = nullptr;
 
 const TorchBackend& load() {
+  hand_cpu_to_libraries();  // oneDNN and ATen read their variables when they are loaded
   void* module = ::dlopen(find_module().c_str(), RTLD_LAZY | RTLD_LOCAL);
   void* entry = module ? ::dlsym(module, "labelshift_torch_backend") : nullptr;
   if (!entry)

@@ -5,22 +5,20 @@
 #include <cassert>
 #include <cmath>
 
+#include "labelshift/core/cpu.hpp"
 #include "labelshift/core/error.hpp"
-#include "labelshift/core/every_cpu.hpp"
 #include "labelshift/core/rng.hpp"
 
 namespace labelshift {
 namespace {
 
-LABELSHIFT_EVERY_CPU void normalise(const std::uint8_t* x, Index count, float mean, float scale, float* out) {
+template <typename Scalar>
+LABELSHIFT_INLINE inline void normalise(const Scalar* x, Index count, float mean, float scale, float* out) {
   for (Index i = 0; i < count; ++i) out[i] = (static_cast<float>(x[i]) - mean) * scale;
 }
 
-LABELSHIFT_EVERY_CPU void normalise(const float* x, Index count, float mean, float scale, float* out) {
-  for (Index i = 0; i < count; ++i) out[i] = (x[i] - mean) * scale;
-}
-
-LABELSHIFT_EVERY_CPU void hash_mask(std::uint32_t key, std::uint32_t threshold, float keep, float* out, Index count) {
+LABELSHIFT_INLINE inline void hash_mask(std::uint32_t key, std::uint32_t threshold, float keep, float* out,
+                                        Index count) {
   for (Index i = 0; i < count; ++i) {
     // The finaliser of MurmurHash3, twice: once is too weak for neighbouring counters under one key.
     auto h = static_cast<std::uint32_t>(i) ^ key;
@@ -67,8 +65,10 @@ void gather_input(const NetSpec& spec, const Dataset& data, std::span<const Inde
             for (Index i = 0; i < size; ++i) out[i] = (static_cast<float>(x[i]) - normal.mean[i]) * normal.scale[i];
           } else {
             for (Index from = 0, part = 0; from < size; from += each, ++part)
-              normalise(x + from, each, parts ? normal.mean[part] : 0.0F, parts ? normal.scale[part] : 1.0F,
-                        out + from);
+              on_this_cpu([&]() LABELSHIFT_INLINE {
+                normalise(x + from, each, parts ? normal.mean[part] : 0.0F, parts ? normal.scale[part] : 1.0F,
+                          out + from);
+              });
           }
           out += size;
         }
@@ -119,7 +119,9 @@ BatchLoss loss_at_logits(const Batch& batch, const Objective& objective, Index c
 void dropout_mask(double dropout, std::uint64_t noise, std::uint64_t layer, std::span<float> mask) {
   const auto key = static_cast<std::uint32_t>(Rng(noise, layer)());
   const auto threshold = static_cast<std::uint32_t>(dropout * 0x1p32);
-  hash_mask(key, threshold, static_cast<float>(1.0 / (1.0 - dropout)), mask.data(), static_cast<Index>(mask.size()));
+  const auto keep = static_cast<float>(1.0 / (1.0 - dropout));
+  on_this_cpu([&]()
+                  LABELSHIFT_INLINE { hash_mask(key, threshold, keep, mask.data(), static_cast<Index>(mask.size())); });
 }
 
 }  // namespace labelshift

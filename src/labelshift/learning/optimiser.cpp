@@ -3,7 +3,7 @@
 #include <cassert>
 #include <cmath>
 
-#include "labelshift/core/every_cpu.hpp"
+#include "labelshift/core/cpu.hpp"
 
 namespace labelshift {
 namespace {
@@ -25,8 +25,8 @@ Step next_step(const AdamSettings& settings, Adam::State& state) {
           .root = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(settings.beta2, t)))};
 }
 
-LABELSHIFT_EVERY_CPU void update(const Step& step, std::size_t size, const float* __restrict g, float* __restrict w,
-                                 float* __restrict m, float* __restrict v) {
+LABELSHIFT_INLINE inline void update(const Step& step, std::size_t size, const float* __restrict g, float* __restrict w,
+                                     float* __restrict m, float* __restrict v) {
   const auto [b1, b2, decay, epsilon, rate, root] = step;
   for (std::size_t i = 0; i < size; ++i) {
     const float slope = g[i] + decay * w[i];
@@ -36,8 +36,8 @@ LABELSHIFT_EVERY_CPU void update(const Step& step, std::size_t size, const float
   }
 }
 
-LABELSHIFT_EVERY_CPU void update_yogi(const Step& step, std::size_t size, const float* __restrict g,
-                                      float* __restrict w, float* __restrict m, float* __restrict v) {
+LABELSHIFT_INLINE inline void update_yogi(const Step& step, std::size_t size, const float* __restrict g,
+                                          float* __restrict w, float* __restrict m, float* __restrict v) {
   const auto [b1, b2, decay, epsilon, rate, root] = step;
   for (std::size_t i = 0; i < size; ++i) {
     const float slope = g[i] + decay * w[i];
@@ -67,15 +67,19 @@ void Adam::step(std::span<float> parameters, std::span<const float> gradient) {
 void adam_step(const AdamSettings& settings, Adam::State& state, std::span<float> parameters,
                std::span<const float> gradient) {
   assert(parameters.size() == state.mean.size() && gradient.size() == state.mean.size());
-  update(next_step(settings, state), parameters.size(), gradient.data(), parameters.data(), state.mean.data(),
-         state.squares.data());
+  const Step step = next_step(settings, state);
+  on_this_cpu([&]() LABELSHIFT_INLINE {
+    update(step, parameters.size(), gradient.data(), parameters.data(), state.mean.data(), state.squares.data());
+  });
 }
 
 void yogi_step(const AdamSettings& settings, Adam::State& state, std::span<float> parameters,
                std::span<const float> gradient) {
   assert(parameters.size() == state.mean.size() && gradient.size() == state.mean.size());
-  update_yogi(next_step(settings, state), parameters.size(), gradient.data(), parameters.data(), state.mean.data(),
-              state.squares.data());
+  const Step step = next_step(settings, state);
+  on_this_cpu([&]() LABELSHIFT_INLINE {
+    update_yogi(step, parameters.size(), gradient.data(), parameters.data(), state.mean.data(), state.squares.data());
+  });
 }
 
 }  // namespace labelshift

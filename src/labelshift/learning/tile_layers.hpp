@@ -52,7 +52,7 @@ extern const TileLayers kLayersAvx2;
 extern const TileLayers kLayersAvx512;
 #endif
 
-/// The fastest that this processor can run.
+/// The layers for the instructions of cpu().
 const TileLayers& best_layers();
 
 }  // namespace labelshift

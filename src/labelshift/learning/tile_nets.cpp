@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "labelshift/core/cache_line_allocator.hpp"
+#include "labelshift/core/cpu.hpp"
 #include "labelshift/core/rng.hpp"
 #include "labelshift/learning/net_kernels.hpp"
 
@@ -13,8 +14,8 @@ namespace labelshift {
 
 const TileLayers& best_layers() {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) return kLayersAvx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return kLayersAvx2;
+  if (cpu() == Cpu::kAvx512) return kLayersAvx512;
+  if (cpu() == Cpu::kAvx2) return kLayersAvx2;
 #endif
   return kLayersGeneric;
 }
