@@ -295,7 +295,7 @@ ScoresFile::ScoresFile(const std::string& path, const InputOptions& options)
 }
 
 Scores ScoresFile::scores() const {
-  return {std::visit([](const auto& values) { return values.view(); }, values_), logits_};
+  return {std::visit([](const auto& values) { return values.view(); }, values_), logits_, /*checked=*/true};
 }
 
 std::vector<std::string> Input::shown_names() const {

@@ -386,12 +386,17 @@ void check_logits(const MatrixView& logits, const std::string& name) {
                                 name, i + 1, c + 1, logits(i, c)));
 }
 
+void check_scores(const Scores& scores, const std::string& side) {
+  if (scores.checked) return;
+  if (scores.logits)
+    check_logits(scores.values, side + " logits");
+  else
+    check_probabilities(scores.values, side + " probabilities");
+}
+
 CalibrationFit fit_calibration(CalibrationKind kind, const Scores& source, std::span<const int> labels,
                                std::span<const double> weights) {
-  if (source.logits)
-    check_logits(source.values, "source logits");
-  else
-    check_probabilities(source.values, "source probabilities");
+  check_scores(source, "source");
   const Index n = source.values.rows();
   const Index m = source.values.cols();
   check_labels(labels, n, m, "source labels");

@@ -12,8 +12,9 @@ namespace labelshift {
 
 /// What a classifier said: one row an example, one column a class.
 struct Scores {
-  MatrixView values;    // (n, m)
-  bool logits = false;  // raw scores, whose softmax is f(x); otherwise f(x) itself
+  MatrixView values;     // (n, m)
+  bool logits = false;   // raw scores, whose softmax is f(x); otherwise f(x) itself
+  bool checked = false;  // whether the caller has checked that they are such: a check costs a pass
 };
 
 /// Which of the scales and biases of a Calibration are fitted.
@@ -103,6 +104,9 @@ void log_scores(const Scores& scores, Index first, Eigen::Ref<Eigen::ArrayXXd> z
 /// Throws Error{kInput} naming `name`, row and column if a logit is not finite, or there are no rows or fewer than two
 /// columns.
 void check_logits(const MatrixView& logits, const std::string& name);
+
+/// check_logits or check_probabilities of "`side` logits" or "`side` probabilities", unless they are checked already.
+void check_scores(const Scores& scores, const std::string& side);
 
 /// How much each source example moved a fit, for standard errors that know the calibration was estimated:
 ///

@@ -12,6 +12,7 @@
 #include "labelshift/core/distributions.hpp"
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/probabilities.hpp"
+#include "labelshift/core/row_block.hpp"
 
 namespace labelshift {
 namespace {
@@ -38,10 +39,9 @@ class ConfidenceCells {
  public:
   explicit ConfidenceCells(const MatrixView& probs) : edges_(static_cast<std::size_t>(probs.cols())), first_{0} {
     std::vector<std::vector<double>> confidences(edges_.size());
-    for (Index i = 0; i < probs.rows(); ++i) {
-      const int predicted = arg_max(probs, i);
-      confidences[static_cast<std::size_t>(predicted)].push_back(probs(i, predicted));
-    }
+    for_each_largest(probs, [&](Index, Index predicted, double confidence) {
+      confidences[static_cast<std::size_t>(predicted)].push_back(confidence);
+    });
     const double most_bins =
         std::clamp(1.0 + std::floor(kSplitCells / static_cast<double>(probs.cols())), 2.0, kMostBins);
     for (std::size_t c = 0; c < edges_.size(); ++c) {
@@ -61,10 +61,10 @@ class ConfidenceCells {
   Index size() const { return first_.back(); }
   Index first_of(Index predicted) const { return first_[static_cast<std::size_t>(predicted)]; }
 
-  Index cell_of(const MatrixView& probs, Index row) const {
-    const int predicted = arg_max(probs, row);
-    const auto& edges = edges_[static_cast<std::size_t>(predicted)];
-    return first_of(predicted) + (std::upper_bound(edges.begin(), edges.end(), probs(row, predicted)) - edges.begin());
+  Index cell_of(Index predicted, double confidence) const {
+    Index cell = first_of(predicted);  // a search by halves would be guessed wrong by the processor at every second row
+    for (const double edge : edges_[static_cast<std::size_t>(predicted)]) cell += confidence >= edge;
+    return cell;
   }
 
  private:
@@ -265,14 +265,15 @@ std::optional<HypothesisTest> label_shift_fit_test(const SourceSample& source, c
   Eigen::MatrixXd source_weight = Eigen::MatrixXd::Zero(fine.size(), m);
   Eigen::VectorXd target_weight = Eigen::VectorXd::Zero(fine.size());
   Eigen::VectorXd squared_weight = Eigen::VectorXd::Zero(m);
-  for (Index i = 0; i < source.probs.rows(); ++i) {
+  for_each_largest(source.probs, [&](Index i, Index predicted, double confidence) {
     const double w = weight_of(source.weights, i);
     const int c = source.labels[static_cast<std::size_t>(i)];
-    source_weight(fine.cell_of(source.probs, i), c) += w;
+    source_weight(fine.cell_of(predicted, confidence), c) += w;
     squared_weight[c] += w * w;
-  }
-  for (Index j = 0; j < target.probs.rows(); ++j)
-    target_weight[fine.cell_of(target.probs, j)] += weight_of(target.weights, j);
+  });
+  for_each_largest(target.probs, [&](Index j, Index predicted, double confidence) {
+    target_weight[fine.cell_of(predicted, confidence)] += weight_of(target.weights, j);
+  });
 
   const double source_rows = effective_rows(source.weights, source.probs.rows());
   const double target_rows = effective_rows(target.weights, target.probs.rows());

@@ -32,13 +32,6 @@ class Probabilities {
   MatrixView view_;
 };
 
-void check_scores(const Scores& scores, const std::string& side) {
-  if (scores.logits)
-    check_logits(scores.values, side + " logits");
-  else
-    check_probabilities(scores.values, side + " probabilities");
-}
-
 void check(const LabelShiftProblem& problem, const LabelShiftOptions& options) {
   const Index m = problem.target.values.cols();
   check_scores(problem.target, "target");
@@ -125,7 +118,7 @@ class Estimation {
       calibration = result.calibration_fit->calibration;
     }
     const Probabilities target(calibration, is_identity(), problem_.target);
-    const TargetSample target_sample{target.view(), problem_.target_weights};
+    const TargetSample target_sample{target.view(), problem_.target_weights, /*checked=*/true};
     SourceSummary summary{.label_prior = result.source_prior};
     std::optional<Probabilities> source_probs;
     std::optional<SourceNoise> noise;
@@ -159,7 +152,8 @@ class Estimation {
       const Probabilities source_probs(calibration, is_identity(), source->scores);
       summary = summarise_source({source_probs.view(), source->labels, source_weights}, p);
     }
-    const Eigen::VectorXd ratio = estimator_->estimate(summary, {target.view(), target_weights}).ratio;
+    const Eigen::VectorXd ratio =
+        estimator_->estimate(summary, {target.view(), target_weights, /*checked=*/true}).ratio;
     return {.target_prior = p.cwiseProduct(ratio), .ratio = ratio};
   }
 
@@ -200,9 +194,12 @@ Intervals resample(const LabelShiftProblem& problem, const LabelShiftOptions& op
 LabelShiftResult analyse_label_shift(const LabelShiftProblem& problem, const LabelShiftOptions& options,
                                      const ProgressObserver& observer) {
   const ProgressObserver progress = observer ? observer : [](std::string_view, double) {};
-  const Estimation estimation(problem, options);
+  LabelShiftProblem checked = problem;
+  const Estimation estimation(checked, options);
   progress("checking the input", 0.0);
   check(problem, options);
+  checked.target.checked = true;
+  if (checked.source) checked.source->scores.checked = true;
   LabelShiftResult result;
   progress("testing", 0.0);
   run_tests(problem,

@@ -14,24 +14,22 @@
 
 #include "labelshift/core/blas.hpp"
 #include "labelshift/core/error.hpp"
+#include "labelshift/core/outer_products.hpp"
 #include "labelshift/core/probabilities.hpp"
-#include "labelshift/core/row_block.hpp"
 
 namespace labelshift {
 namespace {
 
-constexpr Index kLargestInLanes = 128;  // classes; with more of them BLAS adds outer products faster than the kernel
-
 /// Sums over some rows; the three of LikelihoodValue before they are divided by the total weight.
 struct PassSums {
   double log_likelihood = 0.0;
-  AlignedDoubles gradient;   // (m, lanes)
-  AlignedDoubles curvature;  // (m, m, lanes) lower triangle, (m, m) beyond kLargestInLanes, or empty
+  AlignedDoubles gradient;  // (m, lanes)
+  OuterProducts curvature;  // (m, m) or empty
 
   void add(const PassSums& other) {
     log_likelihood += other.log_likelihood;
     for (Index i = 0; i < gradient.size(); ++i) gradient[i] += other.gradient[i];
-    for (Index i = 0; i < curvature.size(); ++i) curvature[i] += other.curvature[i];
+    curvature.add(other.curvature);
   }
 };
 
@@ -117,7 +115,7 @@ Likelihood::Likelihood(const Eigen::VectorXd& label_prior, const TargetSample& t
                             label_prior.size(), target.probs.cols()));
   if (!(label_prior.minCoeff() > 0.0) || !(std::abs(label_prior.sum() - 1.0) <= kRowSumTolerance))
     throw Error(ErrorKind::kInput, "the source prior must be positive for every class and sum to 1");
-  check_probabilities(target.probs, "target probabilities");
+  if (!target.checked) check_probabilities(target.probs, "target probabilities");
   check_weights(target.weights, target.probs.rows(), "target weights");
 }
 
@@ -149,7 +147,6 @@ LikelihoodValue Likelihood::pass(const Eigen::VectorXd& target_prior, Derivative
   const bool weighted = !target_.weights.empty();
   const bool curved = derivatives == Derivatives::kCurvature;
   const LikelihoodKernel& kernel = best_kernel();
-  const bool in_lanes = m <= kLargestInLanes;
   const Index chunk = kBlockRows * (m <= 32 ? 256 : 16);
 
   const auto weight = [&](Index j) { return target_.weights[static_cast<std::size_t>(j * weight_stride_)]; };
@@ -170,14 +167,13 @@ LikelihoodValue Likelihood::pass(const Eigen::VectorXd& target_prior, Derivative
       score_rows(kernel, f.middle_rows(first, count), r.data(), root_weight.data(), mixture.data(),
                  curved ? nullptr : sums.gradient.data(), t.data());
       sums.log_likelihood += sum_of_logs(kernel, mixture.data(), root_weight.data(), count, weighted);
-      if (curved && in_lanes) kernel.outer_products(t.data(), m, kBlockRows, sums.curvature.data());
-      if (curved && !in_lanes) add_outer_products(t.data(), kBlockRows, m, sums.curvature.data());
+      if (curved) sums.curvature.add_block(t.data());
     }
   };
 
   PassSums zero;
   zero.gradient = AlignedDoubles(m * kernel.lanes);
-  if (curved) zero.curvature = AlignedDoubles(m * m * (in_lanes ? kernel.lanes : 1));
+  if (curved) zero.curvature = OuterProducts(m);
   const Index chunks = (n + chunk - 1) / chunk;
   if (threads == 0) threads = n * m <= kParallelElements ? 1u : std::max(1u, std::thread::hardware_concurrency());
   threads = std::min(threads, static_cast<unsigned>(chunks));
@@ -193,8 +189,7 @@ LikelihoodValue Likelihood::pass(const Eigen::VectorXd& target_prior, Derivative
   value.curvature.resize(m, m);
   for (Index c = 0; c < m; ++c) {
     for (Index d = 0; d <= c; ++d) {
-      const double sum = in_lanes ? sum_of_lanes(sums.curvature, c * m + d, kernel.lanes)
-                                  : sums.curvature[d * m + c];  // BLAS: column by column
+      const double sum = sums.curvature(c, d);
       value.curvature(c, d) = value.curvature(d, c) = sum / (total * p[c] * p[d]);
     }
   }

@@ -40,6 +40,8 @@ inline void store(const Lanes& lanes, double* to) {
   memcpy(to, &lanes, sizeof lanes);
 }
 
+constexpr ptrdiff_t kRowsInCache = 32;
+
 // A double below this counts as 0: its square would be denormal, on which the processor is a hundred times slower, and
 // it can matter to no share above 1e-150. Floats are never that small.
 constexpr double kTiny = 1e-150;
@@ -121,16 +123,23 @@ void load_rows(const Scalar* data, ptrdiff_t row_stride, ptrdiff_t col_stride, p
       for (ptrdiff_t b = 0; b < count; ++b) t[c * stride + b] = significant(data[c * col_stride + b]);
     done = count;
   } else if (col_stride == 1 && cols >= kLanes) {
-    for (; done + kLanes <= count; done += kLanes) {
-      const Scalar* rows = data + done * row_stride;
-      for (ptrdiff_t c = 0; c + kLanes <= cols; c += kLanes) {
-        Lanes columns[kLanes];
-        load_tile(rows + c, row_stride, columns);
-        for (int i = 0; i < kLanes; ++i) store(columns[i], t + (c + i) * stride + done);
+    // Some rows, which fit the first cache, at a time: so every line of t is written whole before it leaves that cache.
+    const ptrdiff_t whole = count - count % kLanes;
+    for (; done < whole; done += kRowsInCache) {
+      const ptrdiff_t end = done + kRowsInCache < whole ? done + kRowsInCache : whole;
+      for (ptrdiff_t next = 0; next < cols; next += kLanes) {
+        const ptrdiff_t c = next + kLanes <= cols ? next : cols - kLanes;  // the last tile ends where the row ends
+        for (ptrdiff_t b = done; b < end; b += kLanes) {
+          const Scalar* tile = data + b * row_stride + c;
+          // The processor does not guess which rows come next. Beyond the last row this asks for nothing.
+          for (int i = 0; i < kLanes; ++i) __builtin_prefetch(tile + (kRowsInCache + i) * row_stride);
+          Lanes columns[kLanes];
+          load_tile(tile, row_stride, columns);
+          for (int i = 0; i < kLanes; ++i) store(columns[i], t + (c + i) * stride + b);
+        }
       }
-      for (ptrdiff_t c = cols - cols % kLanes; c < cols; ++c)
-        store(load_column(rows + c, row_stride), t + c * stride + done);
     }
+    done = whole;
   }
   for (; done < count; ++done)
     for (ptrdiff_t c = 0; c < cols; ++c) t[c * stride + done] = significant(data[done * row_stride + c * col_stride]);
@@ -326,6 +335,21 @@ void any_few_scores(const Scalar* data, ptrdiff_t row_stride, const double* rati
                [&]<int M>() { few_scores<M>(data, row_stride, ratio, root_weight, stride, mixture, gradient, t); });
 }
 
+void largest(const double* t, ptrdiff_t cols, ptrdiff_t stride, double* value, int64_t* column) {
+  for (ptrdiff_t b = 0; b < stride; b += kLanes) {
+    Lanes best = load(t + b);
+    Bits which = {};
+    for (ptrdiff_t c = 1; c < cols; ++c) {
+      const Lanes next = load(t + c * stride + b);
+      const Bits greater = next > best;
+      best = greater ? next : best;
+      which = greater ? Bits{} + c : which;
+    }
+    store(best, value + b);
+    memcpy(column + b, &which, sizeof which);
+  }
+}
+
 double sum_of_logs(const double* mixture, ptrdiff_t count) {
   // log of a product is cheaper than a sum of logs: multiply the mantissas, which are in [1, 2), and add the exponents.
   const Bits mantissa_mask = Bits{} + 0x000fffffffffffff;
@@ -371,6 +395,7 @@ const LikelihoodKernel LABELSHIFT_KERNEL = {kLanes,
                                             any_few_probabilities<double>,
                                             any_few_scores<float>,
                                             any_few_scores<double>,
+                                            largest,
                                             sum_of_logs};
 
 }  // namespace labelshift

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 /// The inner loops of a pass over the target, on blocks of rows turned into columns of doubles. likelihood_kernel.cpp
 /// is compiled once for each instruction set, and best_kernel() chooses at run time. (Compiling the whole library for
@@ -49,6 +50,9 @@ struct LikelihoodKernel {
   void (*few_scores_doubles)(const double* data, std::ptrdiff_t row_stride, const double* ratio,
                              const double* root_weight, std::ptrdiff_t cols, std::ptrdiff_t stride, double* mixture,
                              double* gradient, double* t);
+
+  /// value[b] is the largest of the `cols` numbers t[c][b], column[b] its c, the first of equals.
+  void (*largest)(const double* t, std::ptrdiff_t cols, std::ptrdiff_t stride, double* value, std::int64_t* column);
 
   /// sum_b log(mixture[b]); count is a multiple of kRowMultiple.
   double (*sum_of_logs)(const double* mixture, std::ptrdiff_t count);

@@ -105,12 +105,14 @@ struct Progress {
 };
 
 /// q + step. While the model is not to be trusted far (`careful`) no class loses more than two thirds of its share at
-/// once. `sharpen` betters Newton's step by one order where classes are well apart: there class c sees k_c log q_c - n
-/// q_c, whose maximum is at q_c / (1 - t), t = step_c / q_c, and not at Newton's q_c (1 + t); t^2 is the next term.
+/// once. `sharpen` betters Newton's step where classes are well apart: there class c sees k_c log q_c - n q_c, whose
+/// maximum is at q_c / (1 - t), t = step_c / q_c, and not at Newton's q_c (1 + t). Of a growing class, for which 1 - t
+/// may be near 0, only the next term t^2 is taken.
 Eigen::VectorXd advance(const Eigen::VectorXd& q, const Eigen::VectorXd& step, bool careful, bool sharpen) {
   Eigen::VectorXd next = q + step;
   for (Eigen::Index c = 0; c < q.size(); ++c) {
-    if (sharpen && std::abs(step[c]) < 0.3 * q[c]) next[c] += step[c] * step[c] / q[c];
+    const double t = step[c] / q[c];
+    if (sharpen && t > -1.0 && t < 0.3) next[c] = q[c] * (t < 0.0 ? 1.0 / (1.0 - t) : 1.0 + t + t * t);
     next[c] = std::max(next[c], careful ? 0.3 * q[c] : 0.0);
   }
   return next / next.sum();
@@ -217,7 +219,7 @@ RatioEstimate MllsSqp::estimate(const SourceSummary& source, const TargetSample&
 
   Progress progress;
   progress.q = p / p.sum();  // start from "no shift"; p may be rounded
-  for (const Eigen::Index step : {128, 16, 1}) {
+  for (const Eigen::Index step : {128, 16, 4, 1}) {
     const double rows = static_cast<double>(likelihood.rows() / step);
     if (step > 1 && rows < std::max(500.0, 10.0 * static_cast<double>(p.size()))) continue;
     const Likelihood part = step > 1 ? likelihood.every(step) : likelihood;

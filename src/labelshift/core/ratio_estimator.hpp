@@ -20,6 +20,7 @@ struct SourceSample {
 struct TargetSample {
   MatrixView probs;                 // (n, m)
   std::span<const double> weights;  // (n) or empty, which means all ones
+  bool checked = false;             // whether the caller knows that the rows are probabilities: a check costs a pass
 };
 
 /// What an estimator may know of the source side: m and m x m numbers, no examples, so it may leave a node.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "labelshift/core/cache_line_allocator.hpp"
@@ -31,5 +33,19 @@ class AlignedDoubles {
 
 /// t[c * kBlockRows + b] = rows(b, c) for at most kBlockRows rows; the rest of each column becomes ones.
 void load_rows(const MatrixView& rows, double* t);
+
+/// Calls use(row, column, value) with the largest entry of each row, the first of equals.
+template <typename Use>
+void for_each_largest(const MatrixView& rows, const Use& use) {
+  AlignedDoubles t(rows.cols() * kBlockRows);
+  double value[kBlockRows];
+  std::int64_t column[kBlockRows];
+  for (Index first = 0; first < rows.rows(); first += kBlockRows) {
+    const Index count = std::min(kBlockRows, rows.rows() - first);
+    load_rows(rows.middle_rows(first, count), t.data());
+    best_kernel().largest(t.data(), rows.cols(), kBlockRows, value, column);
+    for (Index b = 0; b < count; ++b) use(first + b, static_cast<Index>(column[b]), value[b]);
+  }
+}
 
 }  // namespace labelshift

@@ -8,39 +8,40 @@
 #include <cmath>
 #include <limits>
 
-#include "labelshift/core/blas.hpp"
 #include "labelshift/core/distributions.hpp"
 #include "labelshift/core/error.hpp"
+#include "labelshift/core/outer_products.hpp"
 
 namespace labelshift {
 namespace {
 
-constexpr Index kBlockRows = 512;
-
 /// Adds one block, by way of its own moments about its own means: no cancellation, since the rows of a block are
-/// centred before they are multiplied. Only the lower triangle of the scatter is kept up to date.
-void add_block(const MatrixView& rows, std::span<const double> weights, Moments& moments) {
+/// centred before they are multiplied. The block's own scatter goes to `scatter`, and what its mean adds to the lower
+/// triangle of moments.scatter; `t` is for its columns.
+void add_block(const MatrixView& rows, std::span<const double> weights, double* t, OuterProducts& scatter,
+               Moments& moments) {
   const Index m = rows.cols();
-  Eigen::MatrixXd block(m, rows.rows());  // a column an example: the order in which C-order input is read
-  rows.visit([&](const auto* data, Index row_stride, Index col_stride) {
-    for (Index j = 0; j < rows.rows(); ++j)
-      for (Index c = 0; c < m; ++c) block(c, j) = static_cast<double>(data[j * row_stride + c * col_stride]);
-  });
+  const Index count = rows.rows();
   const bool weighted = !weights.empty();
-  const Eigen::VectorXd w = weighted ? Eigen::VectorXd(Eigen::Map<const Eigen::VectorXd>(weights.data(), rows.rows()))
-                                     : Eigen::VectorXd::Ones(rows.rows());
-  const double weight = w.sum();
-  const double squared_weight = w.squaredNorm();
+  const Eigen::Map<const Eigen::ArrayXd> w(weights.data(), weighted ? count : 0);
+  const double weight = weighted ? w.sum() : static_cast<double>(count);
+  const double squared_weight = weighted ? w.square().sum() : static_cast<double>(count);
   if (!(squared_weight > 0.0)) return;
-  const Eigen::VectorXd mean = block * w / weight;
-  const Eigen::VectorXd squared_mean = weighted ? Eigen::VectorXd(block * w.cwiseAbs2() / squared_weight) : mean;
-  block.colwise() -= squared_mean;
-  if (weighted) block.array().rowwise() *= w.transpose().array();
+  load_rows(rows, t);
+  Eigen::VectorXd mean(m), squared_mean(m);
+  for (Index c = 0; c < m; ++c) {
+    Eigen::Map<Eigen::ArrayXd> column(t + c * kBlockRows, count);
+    mean[c] = (weighted ? (column * w).sum() : column.sum()) / weight;
+    squared_mean[c] = weighted ? (column * w.square()).sum() / squared_weight : mean[c];
+    column -= squared_mean[c];
+    if (weighted) column *= w;
+    std::fill_n(t + c * kBlockRows + count, kBlockRows - count, 0.0);
+  }
+  scatter.add_block(t);
 
   // Chan, Golub and LeVeque's merge of two groups: the scatter gains the spread between the groups' means.
   const double squared_total = moments.squared_weight + squared_weight;
   const Eigen::VectorXd apart = squared_mean - moments.squared_mean;
-  add_outer_products(block, moments.scatter);
   moments.scatter.selfadjointView<Eigen::Lower>().rankUpdate(apart,
                                                              moments.squared_weight * squared_weight / squared_total);
   moments.squared_mean += apart * (squared_weight / squared_total);
@@ -96,13 +97,17 @@ void Moments::add(const MatrixView& rows, std::span<const double> weights) {
     scatter = Eigen::MatrixXd::Zero(m, m);
   }
   check_columns(m, mean.size());
+  OuterProducts within(m);
+  AlignedDoubles t(m * kBlockRows);
   for (Index first = 0; first < rows.rows(); first += kBlockRows) {
     const Index count = std::min(kBlockRows, rows.rows() - first);
     add_block(
         rows.middle_rows(first, count),
         weights.empty() ? weights : weights.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)),
-        *this);
+        t.data(), within, *this);
   }
+  for (Index c = 0; c < m; ++c)
+    for (Index d = 0; d <= c; ++d) scatter(c, d) += within(c, d);
   scatter.triangularView<Eigen::StrictlyUpper>() = scatter.transpose();
 }
 
