@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <string>
 
+#include "labelshift/core/cpu.hpp"
+
 namespace {
 
 char message_at_the_deadline[1024];
@@ -52,6 +54,7 @@ class HomeAndDeadline : public testing::EmptyTestEventListener {
 }  // namespace
 
 int main(int argc, char** argv) {
+  labelshift::start_with_cpu(argv);
   testing::InitGoogleMock(&argc, argv);
   ::signal(SIGALRM, at_the_deadline);
   testing::UnitTest::GetInstance()->listeners().Append(new HomeAndDeadline);

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "labelshift/core/cpu.hpp"
 #include "labelshift/core/version.hpp"
 #include "tests/cli/run_command.hpp"
 
@@ -34,7 +35,29 @@ TEST_F(CommandLine, WithoutArgumentsShowsTheCommands) {
 TEST_F(CommandLine, KnowsItsVersion) {
   const CommandResult result = labelshift("--version");
   EXPECT_EQ(result.status, 0);
-  EXPECT_EQ(result.out, std::string("labelshift ") + version() + "\n");
+  EXPECT_THAT(result.out,
+              testing::StartsWith(std::string("labelshift ") + version() + "\nInstructions: " + to_string(cpu())));
+}
+
+#ifdef __x86_64__
+TEST_F(CommandLine, UsesNoMoreThanTheInstructionsAskedFor) {
+  const auto instructions = [&](const std::string& variables) {
+    const std::string out = shell("unset OPENBLAS_CORETYPE; " + variables + " labelshift --version").out;
+    return out.substr(out.find('\n') + 1);
+  };
+  // OpenBLAS has chosen before main() starts, so this also sees that the program was started again.
+  EXPECT_THAT(instructions("LABELSHIFT_CPU=baseline"),
+              testing::MatchesRegex("Instructions: baseline.*OpenBLAS: Prescott\n"));
+  EXPECT_THAT(instructions("LABELSHIFT_CPU=baseline OPENBLAS_CORETYPE=Nehalem"),
+              testing::HasSubstr("OpenBLAS: Nehalem"));
+  EXPECT_EQ(instructions("LABELSHIFT_CPU=avx512"), instructions("env -u LABELSHIFT_CPU"));
+}
+#endif
+
+TEST_F(CommandLine, RefusesInstructionsThatItDoesNotKnow) {
+  const CommandResult result = shell("LABELSHIFT_CPU=sse9 labelshift --version");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, testing::HasSubstr("LABELSHIFT_CPU is \"sse9\", expected avx512, avx2 or baseline"));
 }
 
 TEST_F(CommandLine, TheExampleOfEveryHelpWorks) {

@@ -10,6 +10,7 @@
 
 #include "labelshift/core/blas.hpp"
 #include "labelshift/core/calibration.hpp"
+#include "labelshift/core/cpu.hpp"
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/row_block.hpp"
 #include "tests/core/exact_problems.hpp"
@@ -211,9 +212,8 @@ class EveryKernel : public testing::TestWithParam<const char*> {
   static const LikelihoodKernel* kernel() {
     const std::string name = GetParam();
 #ifdef __x86_64__
-    if (name == "avx2") return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &kKernelAvx2 : nullptr;
-    if (name == "avx512")
-      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") ? &kKernelAvx512 : nullptr;
+    if (name == "avx2") return native_cpu() >= Cpu::kAvx2 ? &kKernelAvx2 : nullptr;
+    if (name == "avx512") return native_cpu() == Cpu::kAvx512 ? &kKernelAvx512 : nullptr;
 #endif
     return name == "generic" ? &kKernelGeneric : nullptr;
   }
@@ -337,6 +337,26 @@ TEST_P(EveryKernel, AddsLogsOfZeroAndDenormals) {
   EXPECT_NEAR(k->sum_of_logs(mixture.data(), 16), 15 * std::log(1e300) + std::log(1e-310), 1e-9);
   mixture[9] = 0.0;
   EXPECT_EQ(k->sum_of_logs(mixture.data(), 16), -std::numeric_limits<double>::infinity());
+}
+
+TEST_P(EveryKernel, FindsTheFirstOfTheLargest) {
+  const LikelihoodKernel* k = kernel();
+  if (!k) GTEST_SKIP() << "this processor cannot run it";
+  for (const Index m : {1, 2, 5, 16, 40}) {
+    Rng rng(10, static_cast<std::uint64_t>(m));
+    Eigen::MatrixXd t(kBlockRows, m);  // a few values only, so that many are equal
+    for (double& x : t.reshaped()) x = static_cast<double>(rng.below(4)) / 4.0;
+    std::vector<double> value(kBlockRows);
+    std::vector<std::int64_t> column(kBlockRows);
+    k->largest(t.data(), m, kBlockRows, value.data(), column.data());
+    for (Index b = 0; b < kBlockRows; ++b) {
+      const double largest = t.row(b).maxCoeff();
+      Index first = 0;
+      while (t(b, first) < largest) ++first;
+      EXPECT_EQ(value[static_cast<std::size_t>(b)], largest);
+      EXPECT_EQ(column[static_cast<std::size_t>(b)], first);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Core, EveryKernel, testing::Values("generic", "avx2", "avx512"),

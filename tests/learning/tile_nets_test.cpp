@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "labelshift/core/cpu.hpp"
 #include "labelshift/core/rng.hpp"
 #include "labelshift/learning/torch_backend.hpp"
 #include "tests/data/scratch.hpp"
@@ -24,9 +25,8 @@ struct Layers {
 std::vector<Layers> all_layers() {
   std::vector<Layers> result = {{"generic", &kLayersGeneric}};
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) result.push_back({"avx2", &kLayersAvx2});
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
-    result.push_back({"avx512", &kLayersAvx512});
+  if (native_cpu() >= Cpu::kAvx2) result.push_back({"avx2", &kLayersAvx2});
+  if (native_cpu() == Cpu::kAvx512) result.push_back({"avx512", &kLayersAvx512});
 #endif
   return result;
 }
