@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "labelshift/core/stopped.hpp"
 #include "tests/data/scratch.hpp"
@@ -162,6 +163,27 @@ TEST(Coordinator, TellsHowMuchOfTheRatiosIsDone) {
   }
 }
 
+TEST(Coordinator, NeverTellsOfMoreThanAll) {
+  const FederatedData data = two_nodes();
+  for (const char* method : {"true", "mlls-ts", "auto"})
+    for (const PredictorScope scope : {PredictorScope::kLocal, PredictorScope::kFederated}) {
+      FederationSettings settings = weighted_settings(method);
+      settings.ratio.predictor = scope;
+      settings.ratio.rounds = 5;
+      settings.ratio.epochs = 4;
+      settings.rounds = 3;
+      settings.evaluate_every = 2;
+      std::map<std::string, double> last;
+      LocalFederation(settings, data).run({.progress = [&](std::string_view stage, double part) {
+        EXPECT_GE(part, 0.0) << stage;
+        EXPECT_LE(part, 1.0 + 1e-12) << stage;
+        last[std::string(stage)] = part;
+        return true;
+      }});
+      for (const auto& [stage, part] : last) EXPECT_NEAR(part, 1.0, 1e-12) << stage;
+    }
+}
+
 TEST(Coordinator, StopsWhereTheObserverSaysSo) {
   const FederatedData data = two_nodes();
   for (const char* where : {"join", "training", "evaluation"}) {
@@ -218,16 +240,26 @@ TEST(Coordinator, NamesTenNodesThatLackSomethingAndCountsTheOthers) {
 }
 
 TEST(Coordinator, SaysWhatClassesANodeLacksAndWhichNoNodeWillMeet) {
-  const FederatedData data = gaussian_federation({{{9, 0, 0}, {4, 0, 0}}, {{9, 9, 9}, {4, 2, 0}}});
+  const FederatedData data = gaussian_federation({{{0, 9, 0}, {1, 0, 0}}, {{9, 9, 9}, {4, 2, 0}}});
   FederationSettings settings = weighted_settings("true");
   settings.rounds = 1;
   const std::vector<std::string> warnings = LocalFederation(settings, data).run().warnings;
   ASSERT_EQ(warnings.size(), 2u);
-  EXPECT_THAT(warnings[0], HasSubstr("node 1 has no training example of classes b, c"));
+  EXPECT_THAT(warnings[0], HasSubstr("node 1 has no training example of classes a, c"));
   EXPECT_THAT(warnings[1], HasSubstr("no weight is left for c: in these test data no node will meet it"));
   settings = quick_settings();  // nobody is told where there are no weights
   settings.rounds = 1;
   EXPECT_THAT(LocalFederation(settings, data).run().warnings, IsEmpty());
+}
+
+TEST(Coordinator, ANodeWhoseClassesNobodyMeetsCountsForNoExample) {
+  const FederatedData data = gaussian_federation({{{0, 9}, {4, 0}}, {{9, 9}, {4, 0}}});
+  FederationSettings settings = weighted_settings("true");
+  settings.rounds = 1;
+  const std::vector<NodeRatio> ratios = LocalFederation(settings, data).run().ratios;
+  EXPECT_EQ(ratios[0].largest, 0.0);
+  EXPECT_EQ(ratios[0].effective_examples, 0.0);
+  EXPECT_NEAR(ratios[1].effective_examples, 9.0, 1e-9);
 }
 
 TEST(Coordinator, NeedsTrainingExamplesOfAClassThatIsTestedOrWeighted) {
@@ -377,7 +409,11 @@ TEST(Coordinator, SaysWhatBecomesOfBatchNorms) {
   EXPECT_THAT(LocalFederation(settings, data).run().warnings,
               ElementsAre(HasSubstr("batch norms stay at their nodes")));
   settings.algorithm = "fedavg";
-  EXPECT_THAT(LocalFederation(settings, data).run().warnings, IsEmpty());
+  LocalFederation federation(settings, data);
+  const FederationState end = federation.run();
+  EXPECT_THAT(end.warnings, IsEmpty());
+  const auto model = global_model(settings, federation.task(), end);
+  EXPECT_EQ(std::vector<float>(model->buffers().begin(), model->buffers().end()), end.buffers);
 }
 
 TEST(AverageAccuracy, IsThatOfTheLastRoundOverNodesWithTestExamples) {

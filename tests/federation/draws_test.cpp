@@ -216,6 +216,8 @@ TEST(Draws, ATargetPartHasAtLeastOneExampleOnEitherSide) {
     settings.target_holdout = fraction;
     EXPECT_EQ(LocalFederation(settings, data).run().history[0].examples, left) << fraction;
   }
+  const FederatedData two = gaussian_federation({{{6, 6}, {1, 1}}});
+  EXPECT_EQ(LocalFederation(settings, two).run().history[0].examples, 1);
 }
 
 TEST(Draws, DependOnTheSeed) {

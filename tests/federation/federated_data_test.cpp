@@ -54,6 +54,7 @@ TEST(FederatedData, SplitsByANodeTable) {
   const FederatedData data = make_federated_data({.set = kSmall, .partition = "paper-5"}, 0);
   ASSERT_EQ(data.nodes.size(), 5u);
   EXPECT_EQ(data.classes(), 10);
+  EXPECT_EQ(data.shape, (ExampleShape{1, 28, 28}));
   EXPECT_TRUE(data.labelled_tests());
   for (std::size_t k = 0; k < 5; ++k) {
     const std::vector<Index> train = counts_of(data.nodes[k]);

@@ -182,6 +182,12 @@ TEST(FederationSettings, GoTogetherOrDoNot) {
   const auto steps = [](FederationSettings& settings) { settings.local.steps = 2; };
   const auto epoch = [](FederationSettings& settings) { settings.local.epochs = 1; };
   EXPECT_EQ(refused_key(scaffold), "training.algorithm");
+  const auto fedprox = [](FederationSettings& settings) {
+    settings.algorithm = "fedprox";
+    settings.local.proximal = 0.1;
+  };
+  EXPECT_EQ(refused_key(fedprox), "training.algorithm");
+  EXPECT_EQ(both(fedprox, steps), fine);
   EXPECT_EQ(both(scaffold, steps), fine);
   EXPECT_EQ(both(scaffold, epoch), fine);
   EXPECT_EQ(both(steps, epoch), "training.local-epochs");

@@ -182,6 +182,7 @@ struct Node {
 struct Evaluation {
   double accuracy = 0.0, loss = 0.0;
   double reweighted = 0.0, low = 0.0, high = 0.0, effective = 0.0;
+  bool sandwich = false;  // the interval is that of the sandwich, not of Kish's number
 };
 
 /// The state of all parties.
@@ -543,6 +544,7 @@ struct Federation {
     result.effective = weight.sum() * weight.sum() / weight.square().sum();
     const double variance = (weight * (hit - a)).square().sum() / (weight.sum() * weight.sum());
     const double size = a > 0.0 && a < 1.0 ? std::min(result.effective, a * (1.0 - a) / variance) : result.effective;
+    result.sandwich = size < result.effective;
     const double z = 1.959963984540054, share = z * z / size;
     const double half = z * std::sqrt(a * (1.0 - a) / size + share / (4.0 * size));
     result.low = std::max(0.0, (a + share / 2.0 - half) / (1.0 + share));

@@ -433,5 +433,50 @@ INSTANTIATE_TEST_SUITE_P(
                          Points::kRepeated}),
     [](const auto& row) { return row.param.name; });
 
+TEST(ReweightedAccuracy, AgreesWithTheReferenceForAnyModel) {
+  // Models that have hardly been trained are right by chance: never, or mostly where weights are small.
+  const FederatedData data = repeated_points(/*apart=*/true);
+  int none = 0, sandwiches = 0;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    FederationSettings settings = reference_settings();
+    settings.seed = seed;
+    settings.algorithm = "iw-erm";
+    settings.ratio.method = "true";
+    settings.source_holdout = 0.4;
+    settings.rounds = 1;
+    settings.server.learning_rate = 0.01;
+    const FederationState state = LocalFederation(settings, data).run();
+    reference::Federation reference(settings, data);
+    reference.start(doubles(state.parameters), {});
+    reference.estimate_ratios();
+    for (std::size_t k = 0; k < 4; ++k) {
+      const NodeEvaluation& row = state.history[k];
+      if (std::isnan(row.reweighted_accuracy)) continue;
+      const reference::Evaluation judged = reference.judge(reference.nodes[k]);
+      EXPECT_NEAR(row.reweighted_accuracy, judged.reweighted, 1e-6);
+      EXPECT_NEAR(row.reweighted_low, judged.low, 1e-6);
+      EXPECT_NEAR(row.reweighted_high, judged.high, 1e-6);
+      EXPECT_NEAR(row.reweighted_examples, judged.effective, 1e-5);
+      none += judged.reweighted == 0.0;
+      sandwiches += judged.sandwich;
+    }
+  }
+  EXPECT_GT(none, 0);
+  EXPECT_GT(sandwiches, 0);
+}
+
+TEST(PooledWeights, OfANodeOfTwoExamplesAreTwo) {
+  const FederatedData data = gaussian_federation({{{1, 1, 0}, {1, 1, 1}}, {{3, 2, 4}, {1, 1, 1}}});
+  FederationSettings settings = reference_settings();
+  settings.weighting = Weighting::kPooled;
+  settings.rounds = 1;
+  reference::Federation reference(settings, data);
+  const FederationState end = LocalFederation(settings, data).run({.checkpoint = [&](const FederationState& state) {
+    if (state.round == 0) reference.start(doubles(state.parameters), {});
+  }});
+  reference.round({0, 1});
+  EXPECT_LT((doubles(end.parameters) - reference.w).lpNorm<Eigen::Infinity>(), kWeights);
+}
+
 }  // namespace
 }  // namespace labelshift
