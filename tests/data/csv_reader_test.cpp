@@ -226,5 +226,41 @@ TEST_F(RowReaderTest, SaysWhenReadingFails) {
   expect_error(ErrorKind::kInput, "standard input: reading failed after line 0", [&] { reader.next(row); });
 }
 
+TEST(RowReader, GoesOnAfterABadLine) {
+  std::istringstream text("x\n1;2\n\n3;4;5\n6;seven\n8;9\n" + std::string(5000, '1') + "\n10;11\n" +
+                          std::string(50, '2'));
+  RowReader reader(text, 2, "text", 40);
+  std::vector<double> row;
+  std::vector<std::vector<double>> rows;
+  std::vector<std::string> errors;
+  for (bool more = true; more;) {
+    try {
+      more = reader.next(row);
+      if (more) rows.push_back(row);
+    } catch (const Error& error) {
+      errors.emplace_back(error.what());
+    }
+  }
+  EXPECT_THAT(rows, ElementsAre(ElementsAre(1, 2), ElementsAre(8, 9), ElementsAre(10, 11)));
+  EXPECT_THAT(errors,
+              ElementsAre("text, line 1 has 1 column, expected 2",
+                          "text, line 3: found a blank line, expected data as in line 4; fill it in or remove it",
+                          "text, line 4 has 3 columns, expected 2",
+                          "text, line 5, column 2: found \"seven\", expected a number",
+                          "text, line 7: found more than 40 bytes without a line end, expected one after every row",
+                          "text, line 9: found more than 40 bytes without a line end, expected one after every row"));
+}
+
+TEST(RowReader, ReadsLinesOfEveryLength) {
+  std::string text;
+  for (const std::size_t length : {1, 4094, 4095, 4096, 8190, 8191, 20000}) text += std::string(length, '1') + ",2\n";
+  std::istringstream in(text.substr(0, text.size() - 1));  // no line end at the end
+  RowReader reader(in, 2);
+  std::vector<double> row;
+  int rows = 0;
+  for (; reader.next(row); ++rows) EXPECT_EQ(row[1], 2.0) << rows;
+  EXPECT_EQ(rows, 7);
+}
+
 }  // namespace
 }  // namespace labelshift

@@ -9,8 +9,8 @@
 
 namespace labelshift {
 
-RowReader::RowReader(std::istream& in, Index columns, std::string name)
-    : lines_(in, std::move(name)), columns_(columns), columns_given_(columns != 0) {}
+RowReader::RowReader(std::istream& in, Index columns, std::string name, std::size_t longest_line)
+    : lines_(in, std::move(name), longest_line), columns_(columns), columns_given_(columns != 0) {}
 
 bool RowReader::next(std::vector<double>& row) {
   std::string_view line;
@@ -33,15 +33,20 @@ bool RowReader::next(std::vector<double>& row) {
   return true;
 }
 
-/// Settles delimiter and columns by the first line; true if it is a header.
+/// Settles delimiter and columns by the first line, unless it throws; true if it is a header.
 bool RowReader::read_header(std::string_view line) {
-  delimiter_ = find_delimiter(line, lines_.name());
-  if (delimiter_ == ' ' && columns_ == 1) delimiter_ = '\n';  // a lone column's name may hold spaces
-  Cells cells(lines_, line, delimiter_);
+  char delimiter = find_delimiter(line, lines_.name());
+  if (delimiter == ' ' && columns_ == 1) delimiter = '\n';  // a lone column's name may hold spaces
+  Cells cells(lines_, line, delimiter);
   std::vector<std::string> names;
   for (std::string_view cell; cells.next(cell);) names.emplace_back(cell);
   if (!columns_given_) columns_ = cells.column();
-  if (!is_header(names)) return false;
+  const bool header = is_header(names);
+  if (!header && cells.column() != columns_) throw_wrong_columns(cells.column());
+  if (!header) {
+    delimiter_ = delimiter;
+    return false;
+  }
   std::set<std::string_view> seen;
   for (std::size_t c = 0; c < names.size(); ++c) {
     if (names[c].empty())
@@ -54,6 +59,7 @@ bool RowReader::read_header(std::string_view line) {
                                                  lines_.place(), c + 1, excerpt(names[c])));
   }
   if (cells.column() != columns_) throw_wrong_columns(cells.column());
+  delimiter_ = delimiter;
   column_names_ = std::move(names);
   return true;
 }

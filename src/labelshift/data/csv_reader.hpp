@@ -15,11 +15,14 @@ namespace labelshift {
 /// watched. Cells are separated as find_delimiter says. The first line is a header if is_header says so.
 class RowReader {
  public:
-  /// `columns` is how many cells a line must have, 0 to go by the first line. `name` is what messages call the text.
-  explicit RowReader(std::istream& in, Index columns = 0, std::string name = "standard input");
+  /// `columns` is how many cells a line must have, 0 to go by the first line. `name` is what messages call the text,
+  /// `longest_line` is how many bytes a line may have.
+  explicit RowReader(std::istream& in, Index columns = 0, std::string name = "standard input",
+                     std::size_t longest_line = std::string::npos);
 
   /// Reads the next row into `row`, resizing it; false at the end. Throws Error{kInput} naming line and column if a
-  /// cell is not a number or a line is too short or too long. NaN and infinities are numbers here.
+  /// cell is not a number or a line is too short or too long, and may then be asked for the row after. NaN and
+  /// infinities are numbers here.
   bool next(std::vector<double>& row);
   /// The header's names once the first row was asked for; empty if there is no header.
   const std::vector<std::string>& column_names() const { return column_names_; }

@@ -9,6 +9,8 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "labelshift/core/error.hpp"
@@ -62,10 +64,32 @@ TextFile::TextFile(InputFile file) : std::istream(nullptr), buffer_(std::make_un
   exceptions(std::ios::badbit);  // so that what the buffer throws gets through
 }
 
+/// std::getline() with a limit.
+bool Lines::read_line() {
+  if (std::exchange(too_long_, false)) in_.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  char part[4096];
+  text_.clear();
+  for (bool ended = false; !ended;) {
+    in_.getline(part, sizeof part);
+    const std::streamsize got = in_.gcount();
+    if (got == 0 && text_.empty()) return false;
+    ended = !in_.fail() || got == 0;
+    text_.append(part, static_cast<std::size_t>(got) - (in_.good() ? 1 : 0));  // a line end is counted and not stored
+    if (!ended) in_.clear(in_.rdstate() & ~std::ios::failbit);
+    if (text_.size() <= longest_) continue;
+    too_long_ = !ended;
+    ++number_;
+    throw Error(ErrorKind::kInput,
+                fmt::format("{}: found more than {} bytes without a line end, expected one after every row", place(),
+                            longest_));
+  }
+  ++number_;
+  return true;
+}
+
 bool Lines::next(std::string_view& line) {
   Index blank = 0;
-  while (std::getline(in_, text_)) {
-    ++number_;
+  while (std::exchange(held_, false) || read_line()) {
     line = text_;
     if (number_ == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
     if (line.ends_with('\r')) line.remove_suffix(1);
@@ -83,10 +107,12 @@ bool Lines::next(std::string_view& line) {
       if (blank == 0) blank = number_;
       continue;
     }
-    if (blank != 0)
+    if (blank != 0) {
+      held_ = true;
       throw Error(ErrorKind::kInput,
                   fmt::format("{}, line {}: found a blank line, expected data as in line {}; fill it in or remove it",
                               name_, blank, number_));
+    }
     return true;
   }
   if (in_.bad()) throw Error(ErrorKind::kInput, fmt::format("{}: reading failed after line {}", name_, number_));

@@ -23,12 +23,14 @@ class TextFile : public std::istream {
 };
 
 /// The lines of a text, without their ends (LF or CR LF), a byte order mark or blank lines at the end. Throws
-/// Error{kInput} at a NUL byte, which no text has, and at a blank line with more text below it, which could be a
-/// forgotten value.
+/// Error{kInput} at a NUL byte, which no text has, at a blank line with more text below it, which could be a forgotten
+/// value, and at a line that is too long; whoever goes on all the same gets the line after.
 class Lines {
  public:
-  /// `name` is what messages call the text.
-  Lines(std::istream& in, std::string name) : in_(in), name_(std::move(name)) {}
+  /// `name` is what messages call the text, `longest` is how many bytes a line may have: of a stream that never ends a
+  /// line memory must not grow with it.
+  Lines(std::istream& in, std::string name, std::size_t longest = std::string::npos)
+      : in_(in), name_(std::move(name)), longest_(longest) {}
 
   /// Moves to the next line, which stays valid until the call after; false at the end.
   bool next(std::string_view& line);
@@ -38,10 +40,14 @@ class Lines {
   std::string place() const;
 
  private:
+  bool read_line();
   std::istream& in_;
   std::string name_;
+  std::size_t longest_;
   std::string text_;
   Index number_ = 0;
+  bool held_ = false;      // text_ is a line that next() has still to give
+  bool too_long_ = false;  // the rest of a line is still to be dropped
 };
 
 /// What separates the cells of a text called `name` with this first line: a tab in *.tsv and *.tsv.gz, else the first
