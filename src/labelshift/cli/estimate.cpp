@@ -73,7 +73,7 @@ void estimate(const EstimateOptions& options) {
   if (!options.plot.empty()) write_file(options.plot, plot_of(report));
   const std::string text = format_report(report, options.format);
   if (options.output.empty())
-    print(text);
+    options.format == "table" ? print(text) : print_data(text);
   else
     write_file(options.output, text);
 }

@@ -46,7 +46,7 @@ void list(const std::string& format) {
 #ifdef LABELSHIFT_WITH_TORCH
     json["methods"] = as_json(methods(), kNone);
 #endif
-    print(json.dump(2) + '\n');
+    print_data(json.dump(2) + '\n');
     return;
   }
   std::string text =

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "labelshift/cli/command_line.hpp"
+#include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/blas.hpp"
 #include "labelshift/core/cpu.hpp"
 #include "labelshift/core/error.hpp"
@@ -37,13 +38,13 @@ int main(int argc, char** argv) {
     use_one_blas_thread();
     return cli::run(argc, argv);
   } catch (const Error& error) {
-    std::cerr << "error: " << error.what() << '\n';
+    std::cerr << "error: " << cli::printable(error.what()) << '\n';
     return cli::exit_status(error.kind());
   } catch (const std::bad_alloc&) {
     std::cerr << "error: out of memory\n";
     return cli::exit_status(ErrorKind::kSystem);
   } catch (const std::exception& bug) {
-    std::cerr << "internal error, please report it: " << bug.what() << '\n';
+    std::cerr << "internal error, please report it: " << cli::printable(bug.what(), "\n") << '\n';
     return cli::kInternalError;
   }
 }

@@ -41,8 +41,8 @@ Progress::~Progress() {
 
 void Progress::show(std::string_view stage, double done) {
   const std::lock_guard lock(mutex_);
-  if (stage != stage_) {
-    stage_ = stage;
+  if (printable(stage) != stage_) {
+    stage_ = printable(stage);
     stage_start_ = Clock::now();
   }
   done_ = done;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "labelshift/cli/input.hpp"
+#include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/estimators.hpp"
 #include "labelshift/core/version.hpp"
 
@@ -225,7 +226,9 @@ std::string csv_cell(const std::string& text) {
   return quoted + '"';
 }
 
-std::string aligned(const std::vector<std::vector<std::string>>& rows) {
+std::string aligned(std::vector<std::vector<std::string>> rows) {
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = printable(cell);
   const auto width_of = [](const std::string& cell) {  // in characters: bytes that do not continue one, in UTF-8
     return static_cast<std::size_t>(
         std::count_if(cell.begin(), cell.end(), [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; }));

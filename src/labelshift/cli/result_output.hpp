@@ -33,8 +33,8 @@ std::string p_value_text(double p_value);
 /// A cell of a CSV file, quoted if it has to be.
 std::string csv_cell(const std::string& text);
 
-/// Columns of text as wide as they need to be: the first aligned left, the others right.
-std::string aligned(const std::vector<std::vector<std::string>>& rows);
+/// Columns of printable text as wide as they need to be: the first aligned left, the others right.
+std::string aligned(std::vector<std::vector<std::string>> rows);
 
 /// Decimals that show a probability among this many classes.
 int prior_decimals(std::size_t classes);

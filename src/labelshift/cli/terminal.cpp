@@ -1,13 +1,19 @@
 #include "labelshift/cli/terminal.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
 
 #include "labelshift/core/error.hpp"
+#include "labelshift/core/stopped.hpp"
 #include "labelshift/data/input_file.hpp"
 #include "labelshift/data/output_file.hpp"
 
@@ -15,16 +21,63 @@ namespace labelshift::cli {
 namespace {
 
 constexpr int kDeferred[] = {SIGINT, SIGTERM, SIGHUP};
+constexpr std::string_view kLayout = "\n\t";
 
-}  // namespace
+/// How many bytes from the beginning of `text` on are one character in UTF-8 that a terminal shows; 0: none.
+std::size_t shown_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return byte(0) >= 0x20 && byte(0) != 0x7f ? 1 : 0;
+  const std::size_t length = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
+  if (byte(0) < 0xc2 || byte(0) > 0xf4 || text.size() < length) return 0;
+  std::uint32_t code = byte(0) & (0xffu >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
+    if (byte(i) >> 6 != 2) return 0;
+    code = code << 6 | (byte(i) & 0x3fu);
+  }
+  constexpr std::uint32_t kSmallest[] = {0, 0, 0xa0, 0x800, 0x10000};  // below 0xa0 is another set of controls
+  return code >= kSmallest[length] && code <= 0x10ffff ? length : 0;
+}
 
-void print(std::string_view text) {
+void write_out(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
     throw Error(ErrorKind::kSystem, fmt::format("standard output: {}", errno_text(errno)));
 }
 
+sigset_t deferred_signals() {
+  sigset_t deferred;
+  sigemptyset(&deferred);
+  for (const int signal : kDeferred) {
+    struct sigaction now = {};
+    sigaction(signal, nullptr, &now);
+    if (now.sa_handler != SIG_IGN) sigaddset(&deferred, signal);  // nohup's would be kept waiting instead of ignored
+  }
+  return deferred;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::string_view keep) {
+  std::string result;
+  while (!text.empty()) {
+    std::size_t length = shown_character(text);
+    if (length == 0 && keep.find(text[0]) != keep.npos) length = 1;
+    if (length == 0) result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
+    result += text.substr(0, length);
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return result;
+}
+
+void print(std::string_view text) {
+  write_out(printable(text, kLayout));
+}
+
+void print_data(std::string_view text) {
+  ::isatty(STDOUT_FILENO) ? print(text) : write_out(text);
+}
+
 void warn(const std::string& text) {
-  std::cerr << "warning: " << text << '\n';
+  std::cerr << "warning: " << printable(text) << '\n';
 }
 
 bool same_file(const std::string& one, const std::string& other) {
@@ -48,13 +101,7 @@ void check_writable(const std::string& path) {
 
 // Blocked rather than handled: a blocked signal also waits for threads, and needs no handler and no global.
 DeferInterrupt::DeferInterrupt() {
-  sigset_t deferred;
-  sigemptyset(&deferred);
-  for (const int signal : kDeferred) {
-    struct sigaction now = {};
-    sigaction(signal, nullptr, &now);
-    if (now.sa_handler != SIG_IGN) sigaddset(&deferred, signal);  // nohup's would be kept waiting instead of ignored
-  }
+  const sigset_t deferred = deferred_signals();
   pthread_sigmask(SIG_BLOCK, &deferred, &before_);
 }
 
@@ -69,5 +116,44 @@ bool DeferInterrupt::requested() const {
     if (sigismember(&pending, signal)) return true;
   return false;
 }
+
+class StandardInput::Buffer : public std::streambuf {
+ public:
+  Buffer() {
+    const sigset_t deferred = deferred_signals();
+    signals_ = ::signalfd(-1, &deferred, SFD_CLOEXEC);
+    if (signals_ < 0) fail();
+  }
+  Buffer(const Buffer&) = delete;
+  ~Buffer() override { ::close(signals_); }
+
+ protected:
+  int_type underflow() override {
+    pollfd ready[] = {{STDIN_FILENO, POLLIN, 0}, {signals_, POLLIN, 0}};
+    while (::poll(ready, std::size(ready), /*timeout=*/-1) < 0)
+      if (errno != EINTR) fail();
+    if (ready[1].revents != 0) throw Stopped{};  // the signal stays where it is
+    ssize_t got = 0;
+    while ((got = ::read(STDIN_FILENO, chunk_.data(), chunk_.size())) < 0)
+      if (errno != EINTR) fail();
+    if (got == 0) return traits_type::eof();
+    setg(chunk_.data(), chunk_.data(), chunk_.data() + got);
+    return traits_type::to_int_type(chunk_[0]);
+  }
+
+ private:
+  [[noreturn]] static void fail() {
+    throw Error(ErrorKind::kSystem, fmt::format("cannot read standard input: {}", errno_text(errno)));
+  }
+  int signals_ = -1;
+  std::array<char, 1 << 16> chunk_;
+};
+
+StandardInput::StandardInput() : std::istream(nullptr), buffer_(std::make_unique<Buffer>()) {
+  rdbuf(buffer_.get());
+  exceptions(std::ios::badbit);  // so that what the buffer throws gets through
+}
+
+StandardInput::~StandardInput() = default;
 
 }  // namespace labelshift::cli

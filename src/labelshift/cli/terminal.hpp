@@ -1,15 +1,24 @@
 #pragma once
 
 #include <csignal>
+#include <istream>
+#include <memory>
 #include <string>
 #include <string_view>
 
 namespace labelshift::cli {
 
-/// Writes to standard output at once. Throws Error{kSystem} if it cannot: a full disk must not look like success.
-void print(std::string_view text);
+/// The text with all that a terminal could obey instead of show written as \x1b: control characters, and bytes that are
+/// no UTF-8. Names of files and classes are anybody's bytes. Those of `keep` stay.
+std::string printable(std::string_view text, std::string_view keep = "");
 
-/// Writes "warning: TEXT" to standard error.
+/// Writes to standard output at once what people read, printable but for line ends and tabs. Throws Error{kSystem} if
+/// it cannot: a full disk must not look like success.
+void print(std::string_view text);
+/// The same of what programs read, CSV and JSON: as it is, unless standard output is a terminal.
+void print_data(std::string_view text);
+
+/// Writes "warning: TEXT" to standard error, printable and on one line.
 void warn(const std::string& text);
 
 /// Throws the error that writing to `path` would end in, before the work is done that it would waste. An empty path is
@@ -31,6 +40,18 @@ class DeferInterrupt {
 
  private:
   sigset_t before_;
+};
+
+/// Standard input for whoever has a DeferInterrupt: throws Stopped out of whatever reads it as soon as a signal waits,
+/// where a plain read would go on waiting for more. Throws Error{kSystem} if it cannot be read.
+class StandardInput : public std::istream {
+ public:
+  StandardInput();
+  ~StandardInput() override;
+
+ private:
+  class Buffer;
+  std::unique_ptr<Buffer> buffer_;
 };
 
 }  // namespace labelshift::cli
