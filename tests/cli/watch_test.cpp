@@ -107,6 +107,66 @@ TEST_F(Watch, ABadRowIsNamedAfterWhatWasKnown) {
                  "standard input: found no rows, expected one row of probabilities a line");
 }
 
+TEST_F(Watch, SkipsBadLinesOnRequestAndCountsThem) {
+  file("rows.csv", "a log\n0.5,0.25,0.25\n\n0.5,0.5\n0.25,0.25,0.5\nnan,0,1\n0.5,0.25,0.26\n0.25,0.5,0.25\n");
+  const std::string warning =
+      "warning: skipped 5 bad lines; the first: standard input, line 1 has 2 columns, expected 3\n";
+  const CommandResult table = labelshift("watch --skip-bad-lines" + kTinySource + "< rows.csv");
+  EXPECT_EQ(table.status, 0);
+  EXPECT_THAT(table.out, StartsWith("After 3 rows, bad lines skipped: 5\n"));
+  EXPECT_EQ(table.err, warning);
+  const CommandResult lines = labelshift("watch --skip-bad-lines --every 1 --format json" + kTinySource + "< rows.csv");
+  const std::vector<json> looks = objects(lines.out);
+  ASSERT_EQ(looks.size(), 3U);
+  EXPECT_EQ(looks[0]["skipped_lines"], 1);
+  EXPECT_EQ(looks[2]["skipped_lines"], 5);
+  EXPECT_EQ(looks[2]["rows"], 3);
+  // The same as without them.
+  file("good.csv", "0.5,0.25,0.25\n0.25,0.25,0.5\n0.25,0.5,0.25\n");
+  const CommandResult good = labelshift("watch --every 1 --format json" + kTinySource + "< good.csv");
+  EXPECT_EQ(objects(good.out)[2]["target_prior"], looks[2]["target_prior"]);
+  EXPECT_EQ(objects(good.out)[2]["skipped_lines"], 0);
+  // A header that names other classes is no bad line.
+  file("rows.csv", "Coat,Pullover,Shirt\n0.5,0.25,0.25\n");
+  EXPECT_EQ(labelshift("watch --skip-bad-lines" + kTinySource + "< rows.csv").status, kInput);
+  file("rows.csv", "x\ny\n");
+  const CommandResult nothing = labelshift("watch --skip-bad-lines" + kTinySource + "< rows.csv");
+  EXPECT_EQ(nothing.status, kInput);
+  EXPECT_THAT(nothing.err, HasSubstr("skipped 2 bad lines"));
+  EXPECT_THAT(nothing.err, HasSubstr("error: standard input: found no good rows, "));
+}
+
+TEST_F(Watch, LimitsTheLengthOfALine) {
+  const std::string message =
+      "standard input, line 2: found more than 65536 bytes without a line end, expected one after every row\n";
+  const CommandResult endless =  // also in time: it need not see the end of what has none
+      shell("(echo 0.5,0.25,0.25; tr '\\0' 1 < /dev/zero) | (ulimit -v 4000000; labelshift watch" + kTinySource + ")");
+  EXPECT_EQ(endless.status, kInput);
+  EXPECT_EQ(endless.err, "error: " + message);
+  EXPECT_THAT(endless.out, StartsWith("After 1 row\n"));
+  file("rows.csv", "0.5,0.25,0.25\n" + std::string(10'000'000, '1') + "\n0.25,0.25,0.5\n");
+  const CommandResult skipped = labelshift("watch --skip-bad-lines" + kTinySource + "< rows.csv");
+  EXPECT_EQ(skipped.status, 0);
+  EXPECT_THAT(skipped.out, StartsWith("After 2 rows, bad lines skipped: 1\n"));
+  EXPECT_EQ(skipped.err, "warning: skipped 1 bad lines; the first: " + message);
+}
+
+TEST_F(Watch, SaysAllItKnowsWhenItIsInterrupted) {
+  // 45 rows and the beginning of another arrive in one piece: when 40 are reported, watch has read them all.
+  const CommandResult result = shell(R"(mkfifo rows
+    (for i in $(seq 45); do echo 0.5,0.25,0.25; done; printf 0.5,0.25,0) > piece
+    env --default-signal=INT labelshift watch --format csv --every 40 --source-probs examples/tiny/source_probs.csv \
+      --source-labels examples/tiny/source_labels.csv < rows > answer & watcher=$!
+    exec 3> rows
+    cat piece >&3
+    await grep -q ^40, answer
+    kill -INT $watcher; wait $watcher; status=$?
+    grep -c ^45, answer; wc -l < answer; exit $status)");
+  EXPECT_EQ(result.status, 130);
+  EXPECT_EQ(result.out, "3\n7\n");  // a line for each class, and the header
+  EXPECT_EQ(result.err, "");
+}
+
 TEST_F(Watch, OffersOnlyEstimatorsThatDifferOnAStream) {
   EXPECT_THAT(labelshift("watch --help").out, HasSubstr("{mlls-sqp,bbse,bbse-soft,rlls}"));
   expect_failure("watch --estimator mlls-em" + kTinySource + "< examples/tiny/target_probs.csv", kUsage,

@@ -1,8 +1,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
-#include <iostream>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "labelshift/core/incremental.hpp"
 #include "labelshift/core/probabilities.hpp"
 #include "labelshift/core/renormalise.hpp"
+#include "labelshift/core/stopped.hpp"
 #include "labelshift/data/csv_reader.hpp"
 
 namespace labelshift::cli {
@@ -29,10 +31,14 @@ struct WatchOptions {
   std::int64_t every = 1000;
   double level = IncrementalOptions().level;
   double alarm = 0.001;
+  bool skip_bad_lines = false;
   std::string format = kFormats.front();
 };
 
 constexpr Index kBatch = 256;
+constexpr Index kLongestCell = 64;  // bytes; a double has 24 at most
+constexpr Index kLongestLine = 1 << 16;
+constexpr const char* kInputName = "standard input";
 
 /// Follows the stream: what the source says, and what was seen of the target.
 class Watch {
@@ -78,10 +84,17 @@ class Watch {
     if (pending_rows_ == pending_.rows()) flush();
   }
 
+  /// A line was left out, and why.
+  void skip(const std::string& why) {
+    if (skipped_lines_++ == 0) first_skipped_ = why;
+  }
+
   /// The names of the source's columns; empty if they have none.
   const std::vector<std::string>& source_header() const { return source_header_; }
   Index classes() const { return source_prior_.size(); }
   double rows() const { return estimator_->rows() + static_cast<double>(pending_rows_); }
+  std::int64_t skipped_lines() const { return skipped_lines_; }
+  const std::string& first_skipped() const { return first_skipped_; }
 
   /// Prints the current answer.
   void look() {
@@ -89,9 +102,9 @@ class Watch {
     const IncrementalState state = estimator_->current();
     const bool alarm = state.shift_test.p_value < options_.alarm;
     if (options_.format == "json")
-      print(json_line(state, alarm));
+      print_data(json_line(state, alarm));
     else if (options_.format == "csv")
-      print(csv_lines(state, alarm));
+      print_data(csv_lines(state, alarm));
     else
       print(table(state, alarm));
   }
@@ -114,6 +127,7 @@ class Watch {
   std::string json_line(const IncrementalState& state, bool alarm) const {
     Json json;
     json["rows"] = static_cast<std::int64_t>(state.rows);
+    json["skipped_lines"] = skipped_lines_;
     json["effective_rows"] = state.effective_rows;
     json["classes"] = classes_;
     json["source_prior"] = numbers(source_prior_);
@@ -148,8 +162,9 @@ class Watch {
       cells.push_back({classes_[c], prior(source_prior_[at]), prior(state.target_prior[at]),
                        prior(state.intervals.prior_low[at]), prior(state.intervals.prior_high[at])});
     }
-    return fmt::format("After {} row{}\n{}{}{}.\n\n", state.rows, state.rows == 1.0 ? "" : "s", aligned(cells),
-                       alarm ? "ALARM: the label mix has moved, " : "No alarm, ",
+    const std::string skipped = skipped_lines_ == 0 ? "" : fmt::format(", bad lines skipped: {}", skipped_lines_);
+    return fmt::format("After {} row{}{}\n{}{}{}.\n\n", state.rows, state.rows == 1.0 ? "" : "s", skipped,
+                       aligned(cells), alarm ? "ALARM: the label mix has moved, " : "No alarm, ",
                        p_value_text(state.shift_test.p_value));
   }
 
@@ -161,6 +176,8 @@ class Watch {
   std::unique_ptr<IncrementalEstimator> estimator_;
   RowMajorMatrix<double> pending_;  // rows checked but not yet added, as they came
   Index pending_rows_ = 0;
+  std::int64_t skipped_lines_ = 0;
+  std::string first_skipped_;
   bool header_written_ = false;
 };
 
@@ -171,28 +188,55 @@ Watch start(const WatchOptions& options) {
   return Watch(options, input);
 }
 
+/// Adds the rows of standard input, and calls `added` after each.
+void follow(const WatchOptions& options, Watch& watch, const std::function<void()>& added) {
+  StandardInput input;
+  RowReader reader(input, watch.classes(), kInputName,
+                   static_cast<std::size_t>(std::max(kLongestLine, kLongestCell * watch.classes())));
+  const auto good_line = [&](auto&& read) {
+    try {
+      read();
+      return true;
+    } catch (const Error& error) {
+      if (!options.skip_bad_lines || error.kind() != ErrorKind::kInput) throw;
+      watch.skip(error.what());
+      return false;
+    }
+  };
+  std::vector<double> row;
+  for (bool more = true; more;) {
+    if (!good_line([&] { more = reader.next(row); }) || !more) continue;
+    if (watch.rows() == 0.0)
+      check_same_classes(reader.column_names(), kInputName, watch.source_header(), options.input.source_probs);
+    if (good_line([&] { watch.add(row, fmt::format("{}, line {}", kInputName, reader.line())); })) added();
+  }
+}
+
 void watch(const WatchOptions& options) {
   Watch watch = start(options);
-  RowReader reader(std::cin, watch.classes());
   double shown = 0.0;
-  const auto look = [&] {
+  const auto look_after = [&](double rows) {
+    if (watch.rows() - shown < rows) return;
     watch.look();
     shown = watch.rows();
   };
+  const DeferInterrupt interrupt;  // the signal ends the process when all that is known has been said
+  const auto say_the_rest = [&] {
+    look_after(1.0);
+    if (watch.skipped_lines() > 0)
+      warn(fmt::format("skipped {} bad lines; the first: {}", watch.skipped_lines(), watch.first_skipped()));
+  };
   try {
-    for (std::vector<double> row; reader.next(row);) {
-      if (watch.rows() == 0.0)
-        check_same_classes(reader.column_names(), "standard input", watch.source_header(), options.input.source_probs);
-      watch.add(row, fmt::format("standard input, line {}", reader.line()));
-      if (watch.rows() - shown >= static_cast<double>(options.every)) look();
-    }
+    follow(options, watch, [&] { look_after(static_cast<double>(options.every)); });
+    if (watch.rows() == 0.0)
+      throw Error(ErrorKind::kInput, fmt::format("{}: found no {}rows, expected one row of probabilities a line",
+                                                 kInputName, watch.skipped_lines() > 0 ? "good " : ""));
+  } catch (const Stopped&) {
   } catch (const Error&) {
-    if (watch.rows() > shown) look();  // what was known before the bad row
+    say_the_rest();  // what was known before the bad row
     throw;
   }
-  if (watch.rows() == 0.0)
-    throw Error(ErrorKind::kInput, "standard input: found no rows, expected one row of probabilities a line");
-  if (watch.rows() > shown) look();
+  say_the_rest();
 }
 
 }  // namespace
@@ -217,6 +261,11 @@ void add_watch(CLI::App& app) {
       ->check(not_negative())
       ->capture_default_str()
       ->group("Estimation");
+  command
+      .add_flag("--skip-bad-lines", options->skip_bad_lines,
+                "Count lines that are no row and leave them out, instead of ending at the first")
+      ->disable_flag_override()
+      ->group("How to read the files");
   const char* group = "Output";
   command.add_option("--every", options->every, "Print the current mix each time this many rows have come")
       ->type_name("ROWS")
@@ -233,7 +282,9 @@ void add_watch(CLI::App& app) {
       ->group(group);
   add_choice(command, "--format", options->format, "format", kFormats, "How to print; json is one object a line")
       ->group(group);
-  command.footer(R"(Example:
+  command.footer(R"(Ctrl-C prints the mix of all rows that came before it ends.
+
+Example:
   labelshift watch --source-probs examples/tiny/source_probs.csv \
     --source-labels examples/tiny/source_labels.csv --every 100 < examples/tiny/target_probs.csv)");
   command.callback([options] { watch(*options); });
