@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "labelshift/core/cpu.hpp"
 #include "labelshift/core/version.hpp"
@@ -128,6 +129,31 @@ TEST_F(CommandLine, EveryUsageErrorIsOneSentence) {
                  "--source-weights needs --source-probs and --source-labels");
 }
 
+TEST_F(CommandLine, AnEmptyValueOfAnyOptionIsAUsageError) {
+  // Help shows an option with a value as "  --name TYPE", a flag as "  --name" and two spaces or more.
+  const std::regex with_value("\n  (?:-., ?)?(--[a-z-]+) [^ ]");
+  int walked = 0;
+  std::vector<std::string> commands = kCommands;
+#ifdef LABELSHIFT_WITH_TORCH
+  commands.emplace_back("run");
+#endif
+  for (const std::string& command : commands) {
+    const std::string help = labelshift(command + " --help").out;
+    for (std::sregex_iterator at(help.begin(), help.end(), with_value), end; at != end; ++at, ++walked) {
+      const std::string option = (*at)[1];
+      for (const std::string& spelling : {option + " ''", option + "="}) {
+        const CommandResult result = labelshift(command + " " + spelling);
+        EXPECT_EQ(result.status, kUsage) << command << " " << spelling;
+        EXPECT_THAT(result.err, StartsWith("error: " + option + " is empty; write " + option + " ")) << command;
+        EXPECT_EQ(result.out, "");
+      }
+    }
+  }
+  EXPECT_GT(walked, 40);
+  expect_failure("data ''", kUsage, "action is empty, expected {get}");
+  expect_failure("estimate --source-prior ''" + kTiny, kUsage, "--source-prior is empty; write --source-prior FILE");
+}
+
 TEST_F(CommandLine, RefusesASlowBlas) {
   const CommandResult result =
       shell("ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=" LABELSHIFT_SLOW_BLAS " labelshift --version");
@@ -202,6 +228,58 @@ std::string on_terminal(const std::string& command, const std::string& until = "
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(until.empty() ? WEXITSTATUS(status) : WTERMSIG(status), until.empty() ? 0 : SIGINT) << text;
   return text;
+}
+
+TEST_F(CommandLine, NeverPrintsWhatATerminalWouldObey) {
+  // Clears the screen; the one-byte form of the same, as UTF-8 and as a byte of its own; rings the bell.
+  const std::string red = "\x1b[2Jred",
+                    csi =
+                        "\xc2\x9b"
+                        "2Jblue",
+                    byte =
+                        "\x9b"
+                        "2Jb\xc3\xbcro\a\x7f";
+  file("A.csv", "0.25,0.5,0.25\n0.5,0.25,0.25\n0.75,0.125,0.125\n0.25,0.25,0.5\n");
+  file("y.csv", byte + "\n" + red + "\n" + red + "\n" + csi + "\n");
+  const std::string files = " --source-probs A.csv --source-labels y.csv --target-probs A.csv ";
+  const auto is_plain = [](const std::string& text) {
+    return text.find_first_of("\x1b\x9b\a\x7f") == std::string::npos;
+  };
+  file("classes.txt", red + "\n" + csi + "\n" + byte + "\n");
+  const CommandResult table = labelshift("estimate --classes classes.txt" + files);
+  EXPECT_EQ(table.status, 0) << table.err;
+  EXPECT_TRUE(is_plain(table.out + table.err)) << table.out;
+  EXPECT_THAT(table.out, HasSubstr("\n\\x1b[2Jred        "));
+  EXPECT_THAT(table.out, HasSubstr("\n\\xc2\\x9b2Jblue   "));
+  EXPECT_THAT(table.out, HasSubstr("\n\\x9b2Jb\xc3\xbcro\\x07\\x7f "));
+  const CommandResult guessed = labelshift("estimate" + files);  // a warning lists the names
+  EXPECT_THAT(guessed.err, HasSubstr("warning: nothing names the columns"));
+  EXPECT_TRUE(is_plain(guessed.err)) << guessed.err;
+  for (const std::string command :
+       {"estimate --source-prior 0.5,0.5 --target-probs $'no\\e[2J\\nthing'", "estimate $'--\\e[2J'", "$'\\e[2J'",
+        "estimate --format $'\\e[2J' --target-probs A.csv"}) {
+    const CommandResult result = labelshift(command);
+    EXPECT_NE(result.status, 0);
+    EXPECT_THAT(result.err, HasSubstr("\\x1b[2J"));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+  // Programs get the names themselves, a terminal never does.
+  const std::string csv = "estimate --format csv --classes classes.txt" + files;
+  EXPECT_THAT(labelshift(csv).out, testing::AllOf(HasSubstr(red), HasSubstr(csi), HasSubstr(byte)));
+  const auto list = nlohmann::json::parse(labelshift("estimate --format json --classes classes.txt" + files).out);
+  EXPECT_EQ(list["classes"][0], red);
+  for (const std::string format : {"table", "csv", "json"}) {
+    const std::string shown = on_terminal("cd '" + path("") + "'; '" LABELSHIFT_COMMAND "' estimate --format " +
+                                          format + " --classes classes.txt" + files);
+    EXPECT_THAT(shown, HasSubstr("red"));
+    EXPECT_TRUE(is_plain(shown)) << shown;
+  }
+  const std::string progress = on_terminal(
+      "cd '" + path("") +
+      "'; f=$(printf 'a\\033[2Jb'); mkfifo \"$f\"; (sleep 1.5; cat examples/tiny/target_probs.csv) > "
+      "\"$f\" & '" LABELSHIFT_COMMAND "' estimate --source-prior 0.4,0.3,0.3 --target-probs \"$f\" > result");
+  EXPECT_THAT(progress, HasSubstr("reading a\\x1b[2Jb: "));
+  EXPECT_THAT(progress, testing::Not(HasSubstr("\x1b[2J")));
 }
 
 TEST_F(CommandLine, ShowsProgressOnATerminalAfterASecondAndTakesItAway) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "labelshift/cli/commands.hpp"
 #include "labelshift/cli/terminal.hpp"
@@ -69,6 +70,27 @@ std::string version_text() {
                      blas_processor());
 }
 
+Error empty_value(const std::string& name, const std::string& type) {
+  return {ErrorKind::kUsage, name.starts_with('-') ? fmt::format("{0} is empty; write {0} {1}", name, type)
+                                                   : fmt::format("{} is empty, expected {}", name, type)};
+}
+
+/// Makes every option that is there with nothing in it (--output "") a usage error: an empty name of a file stands for
+/// no file in all that follows, so the option would be ignored.
+void refuse_empty_values(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() == 0) continue;  // a flag
+    const auto name = option->get_name();
+    option->transform(CLI::Validator(  // which comes before all checks
+        [name, type = option->get_type_name()](std::string& value) -> std::string {
+          if (value.empty()) throw empty_value(name, type);
+          return {};
+        },
+        ""));
+  }
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) refuse_empty_values(*command);
+}
+
 }  // namespace
 
 int run(int argc, char** argv) {
@@ -94,11 +116,15 @@ int run(int argc, char** argv) {
   add_reproduce(app);
 #endif
   add_completion(app);
+  refuse_empty_values(app);
 
   if (argc < 2) {
     print(app.help());
     return kUsageError;
   }
+  for (const std::string_view word : std::span(argv, static_cast<std::size_t>(argc)))
+    if (word.starts_with("--") && word.find('=') == word.size() - 1)  // CLI11 would take the next word for its value
+      throw empty_value(std::string(word.substr(0, word.size() - 1)), "VALUE");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
