@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "labelshift/data/sha256.hpp"
 #include "tests/data/scratch.hpp"
 
 namespace labelshift {
@@ -42,9 +43,40 @@ TEST_F(SafetensorsTest, GivesBackWhatWasWritten) {
 
 TEST_F(SafetensorsTest, WritesTheBytesOfTheFormat) {
   write_safetensors(path("x"), std::vector<NamedTensor>{{"w", {1}, std::vector<float>{1.0F}}}, {{"k", "v"}});
-  std::string header = R"({"__metadata__":{"k":"v"},"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
-  header.resize(80, ' ');  // up to a multiple of 8, so that numbers are aligned
-  EXPECT_EQ(bytes_of(path("x")), bytes(header, raw({1.0F})));
+  const std::string zeros(64, '0');
+  const auto with_sum = [&](const std::string& sum) {
+    std::string header = R"({"__metadata__":{"k":"v","labelshift-sha256":")" + sum +
+                         R"("},"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+    header.resize(168, ' ');  // up to a multiple of 8, so that numbers are aligned
+    return bytes(header, raw({1.0F}));
+  };
+  EXPECT_EQ(bytes_of(path("x")), with_sum(sha256_of(with_sum(zeros))));
+}
+
+TEST_F(SafetensorsTest, RefusesEveryFlippedBit) {
+  const std::vector<float> values{1.0F, -2.0F};
+  write_safetensors(path("x"), std::vector<NamedTensor>{{"w", {2}, values}}, {{"k", "v"}});
+  const std::string whole = bytes_of(path("x"));
+  EXPECT_TRUE(is_whole_safetensors(path("x")));
+  for (std::size_t i = 0; i < whole.size(); ++i)
+    for (const int bit : {0, 5}) {
+      std::string damaged = whole;
+      damaged[i] = static_cast<char>(damaged[i] ^ (1 << bit));
+      file("x", damaged);
+      EXPECT_FALSE(is_whole_safetensors(path("x"))) << i;
+    }
+  std::string damaged = whole;
+  damaged.back() = static_cast<char>(damaged.back() ^ 0x41);  // 2.0 to -8.5e-20
+  refused("its bytes are not those it was written with, by its SHA-256; copy it again, or make it again", damaged);
+  EXPECT_FALSE(is_whole_safetensors(path("none")));
+}
+
+TEST_F(SafetensorsTest, ReadsAFileWithoutASumUnlessItIsRequired) {
+  const SafetensorsFile read(file("x", bytes(R"({"w":)" + entry("[1]", "[0,4]") + "}", raw({1.0F}))));
+  EXPECT_THAT(read.tensor("w", {1}), ElementsAre(1.0F));
+  expect_error(ErrorKind::kInput,
+               "DIR/x: it has no SHA-256 sum, so damage to it would go unseen; expected a file that this version wrote",
+               [&] { read.require_sum(); });
 }
 
 TEST_F(SafetensorsTest, RefusesWhatIsNotThere) {

@@ -36,6 +36,19 @@ std::string errno_text(int error) {
   return text;
 }
 
+std::string read_file(const std::string& path) {
+  const InputFile file(path);
+  std::string bytes;
+  std::string chunk(1 << 16, '\0');
+  for (ssize_t got = 1; got != 0;) {
+    got = ::read(file.descriptor(), chunk.data(), chunk.size());
+    if (got < 0 && errno != EINTR)
+      throw Error(ErrorKind::kInput, fmt::format("cannot read {}: {}; {}", path, errno_text(errno), advice(errno)));
+    if (got > 0) bytes.append(chunk, 0, static_cast<std::size_t>(got));
+  }
+  return bytes;
+}
+
 std::string find_file(const std::string& directory, const std::string& name) {
   for (const char* packed : {"", ".gz"}) {
     const std::string path = directory + "/" + name + packed;

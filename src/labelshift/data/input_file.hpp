@@ -29,6 +29,9 @@ class InputFile {
   std::int64_t size_ = 0;
 };
 
+/// All bytes of a file. Throws Error{kInput} if it cannot be read.
+std::string read_file(const std::string& path);
+
 /// The path of a file in a directory, plain or as NAME.gz; empty if neither is there.
 std::string find_file(const std::string& directory, const std::string& name);
 

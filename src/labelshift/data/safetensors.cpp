@@ -12,8 +12,10 @@
 #include <set>
 
 #include "labelshift/core/error.hpp"
+#include "labelshift/core/version.hpp"
 #include "labelshift/data/input_file.hpp"
 #include "labelshift/data/output_file.hpp"
+#include "labelshift/data/sha256.hpp"
 #include "labelshift/data/text_lines.hpp"
 
 namespace labelshift {
@@ -24,6 +26,10 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHeader = 16 << 20;  // a thousand layers need less than 1 MB
 constexpr const char* kMetadata = "__metadata__";
+
+// The SHA-256 of the file with zeros in place of these digits.
+constexpr const char* kSum = "labelshift-sha256";
+constexpr std::size_t kSumDigits = 64;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw Error(ErrorKind::kInput, fmt::format("{}: {}", path, why));
@@ -66,6 +72,14 @@ std::map<std::string, std::string> parse_metadata(const std::string& path, const
     metadata[key] = value.get<std::string>();
   }
   return metadata;
+}
+
+/// Where in the text of a header the digits of the sum are; npos: nowhere. The sequence is unique: in a JSON string a
+/// quote has a backslash before it.
+std::size_t sum_place(std::string_view header) {
+  const std::string before = fmt::format("\"{}\":\"", kSum);
+  const std::size_t at = header.find(before);
+  return at == header.npos || header.size() - at < before.size() + kSumDigits ? header.npos : at + before.size();
 }
 
 /// Where a tensor lies: floats [begin, begin + count) of the file's numbers.
@@ -121,6 +135,7 @@ void write_safetensors(const std::string& path, std::span<const NamedTensor> ten
                        const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json header;
   header[kMetadata] = metadata;
+  header[kMetadata][kSum] = std::string(kSumDigits, '0');
   std::uint64_t offset = 0;
   for (const NamedTensor& tensor : tensors) {
     const std::uint64_t end = offset + tensor.values.size_bytes();
@@ -133,6 +148,11 @@ void write_safetensors(const std::string& path, std::span<const NamedTensor> ten
   std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');  // so that the numbers are aligned
   const std::uint64_t length = text.size();
+  Sha256 sum;
+  sum.add(&length, kLengthBytes);
+  sum.add(text.data(), text.size());
+  for (const NamedTensor& tensor : tensors) sum.add(tensor.values.data(), tensor.values.size_bytes());
+  text.replace(sum_place(text), kSumDigits, sum.digits());
   OutputFile file(path);
   file.write({reinterpret_cast<const char*>(&length), kLengthBytes});
   file.write(text);
@@ -178,9 +198,26 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
 
   values_.resize(end);
   read_bytes(file, kLengthBytes + length, values_.data(), bytes);
+  has_sum_ = metadata_.erase(kSum) > 0;
+  if (has_sum_) {
+    const std::size_t at = sum_place(text);
+    const std::string expected = at == text.npos ? "" : text.substr(at, kSumDigits);
+    if (at != text.npos) text.replace(at, kSumDigits, kSumDigits, '0');
+    Sha256 sum;
+    sum.add(&length, kLengthBytes);
+    sum.add(text.data(), text.size());
+    sum.add(values_.data(), bytes);
+    if (sum.digits() != expected)
+      refuse(path, "its bytes are not those it was written with, by its SHA-256; copy it again, or make it again");
+  }
   for (Extent& extent : extents)
     tensors_.push_back({std::move(extent.name), std::move(extent.shape),
                         std::span<const float>(values_).subspan(extent.begin, extent.count)});
+}
+
+void SafetensorsFile::require_sum() const {
+  if (!has_sum_)
+    refuse(path_, "it has no SHA-256 sum, so damage to it would go unseen; expected a file that this version wrote");
 }
 
 std::span<const float> SafetensorsFile::tensor(const std::string& name, const std::vector<Index>& shape) const {
@@ -198,6 +235,22 @@ const std::string& SafetensorsFile::metadata(const std::string& key) const {
   if (found == metadata_.end())
     refuse(path_, fmt::format("{} has no \"{}\"; expected a file that labelshift wrote", kMetadata, key));
   return found->second;
+}
+
+bool is_whole_safetensors(const std::string& path) {
+  try {
+    SafetensorsFile(path).require_sum();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void check_format(const std::string& path, int found, int expected, const std::string& writer) {
+  if (found != expected)
+    refuse(path, fmt::format("found version {} of its format, which labelshift {} wrote, expected version {}, which "
+                             "this labelshift {} reads; use the other labelshift, or make it again",
+                             found, writer, expected, version()));
 }
 
 }  // namespace labelshift
