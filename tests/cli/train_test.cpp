@@ -88,9 +88,62 @@ END
   const CommandResult predicted =
       labelshift("predict --predictor predictor.safetensors --data data --output probs.npy");
   EXPECT_EQ(predicted.status, 0) << predicted.err;
+  // Moved together with its net, then apart from it.
+  const CommandResult moved =
+      shell("mkdir -p here/nets && cp " + net + " here/nets/ && labelshift train --data data " +
+            "--epochs 1 --zeta 1 --model here/nets/small.pt --output here/p > /dev/null && mv here there && "
+            "labelshift predict --predictor there/p --data data --output moved.npy");
+  EXPECT_EQ(moved.status, 0) << moved.err;
+  std::filesystem::rename(path("there/nets/small.pt"), path("small.pt"));
+  const CommandResult missing = labelshift("predict --predictor there/p --data data --output apart.npy");
+  EXPECT_EQ(missing.status, kInput);
+  EXPECT_THAT(missing.err, HasSubstr("there/nets/small.pt: no such file"));
+  EXPECT_EQ(labelshift("predict --predictor there/p --model small.pt --data data --output apart.npy").status, 0);
+  EXPECT_EQ(bytes_of(path("apart.npy")), bytes_of(path("moved.npy")));
+  expect_failure("train --data data --model none.pt", kInput,
+                 "cannot read none.pt: no such file or directory; check the path");
   const CommandResult wrong = labelshift("train --data examples/small-fashion-mnist --model " + net);
   EXPECT_EQ(wrong.status, 3);
   EXPECT_THAT(wrong.err, HasSubstr("small.pt"));
+}
+
+TEST_F(TrainCommand, RefusesDataOfOneClassAndALearningRateOf0) {
+  std::filesystem::create_directories(path("one"));
+  const std::string images(
+      "\0\0\x08\x03\0\0\0\x04\0\0\0\x01\0\0\0\x01"
+      "abcd",
+      20);
+  for (const std::string& label :
+       {std::string("\0", 1), std::string("\5", 1)}) {  // of six classes, five have no example
+    for (const std::string part : {"train", "t10k"}) {
+      file("one/" + part + "-images-idx3-ubyte", images);
+      file("one/" + part + "-labels-idx1-ubyte",
+           std::string("\0\0\x08\x01\0\0\0\x04", 8) + label + label + label + label);
+    }
+    expect_failure("train --data one --model logistic", kInput, "one has 1 class, expected at least 2");
+    file("one.toml", "[data]\nset = \"one\"\npartition = \"iid\"\nnodes = 1\n[model]\nnet = \"logistic\"\n");
+    const CommandResult run = labelshift("run one.toml");
+    EXPECT_EQ(run.status, kInput);
+    EXPECT_THAT(run.err,
+                testing::ContainsRegex("one has training examples of 1 class only, expected at least 2 classes"));
+  }
+  expect_failure("train --data examples/small-fashion-mnist --model logistic --learning-rate 0", kUsage,
+                 "--learning-rate: found \"0\", expected a number that is finite and above 0");
+}
+
+TEST_F(TrainCommand, RefusesACheckpointWithTwoFlippedBits) {
+  const std::string train = "train --data examples/small-fashion-mnist --model logistic --zeta 1 --checkpoint c ";
+  EXPECT_EQ(labelshift(train + "--epochs 1").status, 0);
+  std::string bytes = bytes_of(path("c/checkpoint.safetensors"));
+  for (const std::size_t from_end : {2, 20002}) {
+    char& byte = bytes[bytes.size() - from_end];
+    byte = static_cast<char>(byte ^ 0x40);
+  }
+  file("c/checkpoint.safetensors", bytes);
+  expect_failure(
+      train + "--epochs 2 --resume", kInput,
+      "c/checkpoint.safetensors: its bytes are not those it was written with, by its SHA-256; copy it again, "
+      "or make it again");
 }
 
 TEST_F(TrainCommand, GivesTheSameBytesForTheSameSeedOnAnyNumberOfThreads) {

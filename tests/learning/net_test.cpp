@@ -490,6 +490,8 @@ TEST_F(NetErrors, SayThatThereIsNoCuda) {
 }
 
 TEST_F(NetErrors, SayWhatIsWrongWithATorchScriptFile) {
+  expect(ErrorKind::kInput, "cannot read DIR/none.pt: no such file or directory; check the path",
+         spec_of(path("none.pt"), {1, 8, 8}, 3));
   expect(ErrorKind::kInput,
          "DIR/text.pt is not a TorchScript file; write one with torch.jit.script(model).save(\"DIR/text.pt\")",
          spec_of(file("text.pt", "no model"), {1, 8, 8}, 3));

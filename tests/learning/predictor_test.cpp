@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "labelshift/core/version.hpp"
 #include "labelshift/data/matrix_writer.hpp"
 #include "labelshift/data/safetensors.hpp"
 #include "labelshift/learning/evaluation.hpp"
@@ -141,7 +143,6 @@ TEST_F(PredictorTest, RefusesAFileThatIsNoWholePredictor) {
   refused("its description is damaged", [](Json& json) { json = "x"; });
   refused("its description is damaged", [](Json& json) { json.erase("net"); });
   refused("its description is damaged", [](Json& json) { json["class_names"] = 3; });
-  refused("found version 2 of the format, expected 1", [](Json& json) { json["version"] = 2; });
   refused("found 1 classes, expected at least 2", [](Json& json) { json["class_names"] = {"only"}; });
   refused("found the shape [1,4,0] of an example", [](Json& json) { json["net"]["shape"] = {1, 4, 0}; });
   refused("found the shape [1048576,1048576,1048576] of an example", [](Json& json) {
@@ -151,6 +152,73 @@ TEST_F(PredictorTest, RefusesAFileThatIsNoWholePredictor) {
   refused("its calibration is not 3 finite scales and biases", [](Json& json) {
     json["calibration"]["bias"] = {1, 2};
   });
+}
+
+TEST_F(PredictorTest, ReadsTheFormatsItKnowsAndNamesOthers) {
+  const Dataset data = noise_images({1, 4, 4}, 12);
+  const Predictor predictor = trained("logistic", {}, data);
+  save_predictor(path("p"), predictor);
+  Json json = Json::parse(SafetensorsFile(path("p")).metadata("labelshift-predictor"));
+  const auto write = [&](int format) {
+    json["version"] = format;
+    write_safetensors(path("p"), weights_of(*predictor.net), {{"labelshift-predictor", json.dump()}});
+  };
+  write(1);  // of 0.3.0 and older
+  EXPECT_EQ(load_predictor(path("p")).class_names, predictor.class_names);
+  json["labelshift"] = "9.1";
+  write(3);
+  expect_error(
+      ErrorKind::kInput,
+      std::string("DIR/p: found version 3 of its format, which labelshift 9.1 wrote, expected version 2, which "
+                  "this labelshift ") +
+          version() + " reads; use the other labelshift, or make it again",
+      [&] { load_predictor(path("p")); });
+}
+
+TEST_F(PredictorTest, RefusesTwoFlippedBits) {
+  const Dataset data = noise_images({1, 4, 4}, 12);
+  save_predictor(path("p"), trained("logistic", {}, data));
+  std::string bytes = bytes_of(path("p"));
+  for (const std::size_t from_end : {2, 10}) {
+    char& byte = bytes[bytes.size() - from_end];
+    byte = static_cast<char>(byte ^ 0x40);
+  }
+  file("p", bytes);
+  expect_error(ErrorKind::kInput,
+               "DIR/p: its bytes are not those it was written with, by its SHA-256; copy it again, or make it again",
+               [&] { load_predictor(path("p")); });
+}
+
+TEST_F(PredictorTest, FindsItsNetWhereBothWereMoved) {
+  const std::string net = LABELSHIFT_EXAMPLES "/../tests/learning/reference/small.pt";
+  const auto copy = [&](const std::string& to) {
+    std::filesystem::create_directories(std::filesystem::path(path(to)).parent_path());
+    std::filesystem::copy_file(net, path(to));
+  };
+  copy("one/nets/small.pt");
+  const Dataset data = noise_images({1, 8, 8}, 12);
+  std::filesystem::create_directories(path("one/predictors"));
+  const Predictor predictor = trained(path("one/nets/small.pt"), {}, data);
+  save_predictor(path("one/predictors/p"), predictor);
+  std::filesystem::rename(path("one"), path("two"));
+  const Predictor moved = load_predictor(path("two/predictors/p"));
+  EXPECT_EQ(moved.net->spec().name, path("two/nets/small.pt"));
+  EXPECT_THAT(moved.net->parameters(), testing::ElementsAreArray(predictor.net->parameters()));
+
+  std::filesystem::rename(path("two/nets/small.pt"), path("small.pt"));
+  expect_error(ErrorKind::kInput,
+               "the net of DIR/two/predictors/p: cannot read DIR/two/nets/small.pt: no such file or directory; check "
+               "the path",
+               [&] { load_predictor(path("two/predictors/p")); });
+  EXPECT_EQ(load_predictor(path("two/predictors/p"), {.net = path("small.pt")}).net->spec().name, path("small.pt"));
+  file("small.pt", bytes_of(net) + "x");
+  expect_error(ErrorKind::kInput,
+               "DIR/small.pt is not the net that DIR/two/predictors/p was trained with, by its SHA-256; bring that one "
+               "back, or train again",
+               [&] { load_predictor(path("two/predictors/p"), {.net = path("small.pt")}); });
+  save_predictor(path("q"), trained("logistic", {}, data));
+  expect_error(ErrorKind::kUsage, "DIR/q has the net logistic, which is in no file of its own",
+               [&] { load_predictor(path("q"), {.net = path("small.pt")}); });
 }
 
 TEST_F(PredictorTest, RefusesWeightsThatDoNotFit) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "labelshift/core/version.hpp"
 #include "labelshift/data/safetensors.hpp"
 #include "labelshift/learning/checkpoint.hpp"
 #include "labelshift/learning/evaluation.hpp"
@@ -207,6 +208,12 @@ TEST_F(TrainerTest, RefusesADamagedCheckpoint) {
   write_safetensors(path("c"), {}, {{"labelshift-checkpoint", "{"}});
   refused("its description is damaged" + expected);
   write_safetensors(path("c"), {}, {{"labelshift-checkpoint", R"({"run":{}})"}});
+  const std::string reads =
+      std::string(", which this labelshift ") + version() + " reads; use the other labelshift, or make it again";
+  refused("found version 1 of its format, which labelshift 0.3.0 or older wrote, expected version 2" + reads);
+  write_safetensors(path("c"), {}, {{"labelshift-checkpoint", R"({"format":3,"labelshift":"9.1","run":{}})"}});
+  refused("found version 3 of its format, which labelshift 9.1 wrote, expected version 2" + reads);
+  write_safetensors(path("c"), {}, {{"labelshift-checkpoint", R"({"format":2,"run":{}})"}});
   refused("it does not say what batch was" + expected);
   save_checkpoint(path("c"), run, net, {.adam = {.mean = {0.0F}, .squares = {0.0F}}});
   refused("found 0 epochs and 0 steps" + expected);
@@ -215,6 +222,23 @@ TEST_F(TrainerTest, RefusesADamagedCheckpoint) {
   net.parameters()[7] = std::numeric_limits<float>::infinity();
   save_checkpoint(path("c"), run, net, {{1.0}, {.steps = 4}});
   refused("tensor \"bias\" holds a number that is not finite");
+}
+
+TEST_F(TrainerTest, RefusesACheckpointWithTwoFlippedBits) {
+  SoftmaxNet net(data);
+  const RunDescription run = describe_run(net.spec(), examples, {});
+  const TrainingResult result = train_predictor(net, examples, {.epochs = 1});
+  save_checkpoint(path("c"), run, net, result.state);
+  load_checkpoint(path("c"), run, net);
+  std::string bytes = bytes_of(path("c"));
+  for (const std::size_t from_end : {2, 102}) {
+    char& byte = bytes[bytes.size() - from_end];
+    byte = static_cast<char>(byte ^ 0x40);
+  }  // both are finite numbers still
+  file("c", bytes);
+  expect_error(ErrorKind::kInput,
+               "DIR/c: its bytes are not those it was written with, by its SHA-256; copy it again, or make it again",
+               [&] { load_checkpoint(path("c"), run, net); });
 }
 
 TEST_F(TrainerTest, EvaluatesInPiecesAsItDoesAtOnce) {

@@ -130,6 +130,10 @@ CLI::Validator not_negative() {
   return number_that("is finite and not negative", [](double x) { return std::isfinite(x) && x >= 0.0; });
 }
 
+CLI::Validator above_0() {
+  return number_that("is finite and above 0", [](double x) { return std::isfinite(x) && x > 0.0; });
+}
+
 CLI::Validator between_0_and_1() {
   return number_that("is between 0 and 1", [](double x) { return x > 0.0 && x < 1.0; });
 }

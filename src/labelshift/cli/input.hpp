@@ -60,6 +60,7 @@ struct WholeNumbers {
 // number that is too large as the largest.
 CLI::Validator whole_number(const WholeNumbers& allowed);
 CLI::Validator not_negative();
+CLI::Validator above_0();
 CLI::Validator between_0_and_1();
 CLI::Validator from_0_to_below_1();
 

@@ -22,6 +22,7 @@ namespace {
 
 struct PredictOptions {
   std::string predictor;
+  std::string model;
   DataInput input;
   std::string part;  // empty: test if there is one, else train
   bool logits = false;
@@ -113,7 +114,8 @@ bool write_predictions(const PredictOptions& options, Predictor& predictor, cons
 Predictor load(const PredictOptions& options) {
   const DeferInterrupt interrupt;  // LibTorch's threads, if it starts any, take its mask over for good
   use_one_torch_thread();
-  return load_predictor(options.predictor, options.device == "cuda" ? Device::kCuda : Device::kCpu);
+  return load_predictor(options.predictor,
+                        {.device = options.device == "cuda" ? Device::kCuda : Device::kCpu, .net = options.model});
 }
 
 std::string summary(const PredictOptions& options, const Predictor& predictor, std::size_t rows) {
@@ -159,6 +161,10 @@ void add_predict(CLI::App& app) {
   CLI::App& command = *app.add_subcommand(
       "predict", "Write what a trained predictor says of data, for labelshift estimate and adapt to read");
   command.add_option("--predictor", options->predictor, "What labelshift train wrote")->type_name("FILE")->required();
+  command
+      .add_option("--model", options->model,
+                  "Where the TorchScript file of its net is now; by default where it was, seen from the predictor")
+      ->type_name("FILE");
   add_data_options(command, options->input, "Options");
   add_choice(command, "--part", options->part, "part", {"train", "test", "calibration"},
              "Which part of the data; calibration: what the training held out");

@@ -101,8 +101,9 @@ TrainingSettings training_settings(const TrainOptions& options) {
 void check_trainable(const Dataset& data, const std::string& name) {
   if (data.labels.empty())
     throw Error(ErrorKind::kInput, fmt::format("{} has no labels; a predictor is trained on labelled examples", name));
-  if (data.classes() < 2)
-    throw Error(ErrorKind::kInput, fmt::format("{} has {} class, expected at least 2", name, data.classes()));
+  const std::vector<Index> counts = class_counts(data.labels, all_rows(data.size()), data.classes());
+  const auto held = std::count_if(counts.begin(), counts.end(), [](Index count) { return count > 0; });
+  if (held < 2) throw Error(ErrorKind::kInput, fmt::format("{} has {} class, expected at least 2", name, held));
 }
 
 HoldOut split(const Dataset& data, const TrainOptions& options) {
@@ -342,7 +343,7 @@ void train(const TrainOptions& options) {
   save_predictor(options.output, predictor);
   progress.reset();
   if (!loaded.note.empty()) warn(loaded.note);
-  print(options.format == "json" ? json_text(options, trained) : table_text(options, trained));
+  options.format == "json" ? print_data(json_text(options, trained)) : print(table_text(options, trained));
 }
 
 std::string model_names() {
@@ -389,7 +390,7 @@ void add_train(CLI::App& app) {
       ->group(group);
   command.add_option("--learning-rate", options->learning_rate, "Of Adam; 0.001, or 0.0001 for resnet18")
       ->type_name("NUMBER")
-      ->check(not_negative())
+      ->check(above_0())
       ->group(group);
   command.add_option("--weight-decay", options->weight_decay, "Of Adam; 1e-6, or 1e-4 for resnet18")
       ->type_name("NUMBER")

@@ -9,14 +9,18 @@
 #include "labelshift/core/probabilities.hpp"
 #include "labelshift/core/rng.hpp"
 #include "labelshift/data/augmentation.hpp"
-#include "labelshift/data/matrix_writer.hpp"
-#include "labelshift/data/npy_reader.hpp"
+#include "labelshift/data/safetensors.hpp"
 #include "labelshift/data/splits.hpp"
 #include "labelshift/learning/checkpoint.hpp"
 #include "labelshift/learning/evaluation.hpp"
 #include "labelshift/learning/model_selection.hpp"
 
 namespace labelshift {
+namespace {
+
+constexpr const char* kLogits = "logits";
+
+}  // namespace
 
 std::string PredictorRecipe::name() const {
   std::string text = data + "-" + net;
@@ -61,7 +65,7 @@ PredictorStore::Examples PredictorStore::examples(const PredictorKey& key) {
 }
 
 bool PredictorStore::has(const PredictorKey& key) const {
-  return std::filesystem::exists(path(key));
+  return is_whole_safetensors(path(key));
 }
 
 void PredictorStore::train(const PredictorKey& key, const WorkObserver& observer) {
@@ -91,7 +95,7 @@ void PredictorStore::train(const PredictorKey& key, const WorkObserver& observer
     const RunDescription run = describe_run(spec, examples, settings);
     const std::string checkpoint = path(key) + ".checkpoint";
     TrainingState start;
-    if (std::filesystem::exists(checkpoint)) start = load_checkpoint(checkpoint, run, *predictor.net);
+    if (std::filesystem::exists(checkpoint, ignored)) start = load_checkpoint(checkpoint, run, *predictor.net);
     TrainingObserver watch;
     watch.step = [&](double done) { return !observer || observer(done); };
     watch.epoch = [&](const TrainingState& state) { save_checkpoint(checkpoint, run, *predictor.net, state); };
@@ -124,7 +128,7 @@ void PredictorStore::train(const PredictorKey& key, const WorkObserver& observer
 }
 
 Predictor PredictorStore::load(const PredictorKey& key, const Examples& from) const {
-  Predictor predictor = load_predictor(path(key), device_);
+  Predictor predictor = load_predictor(path(key), {.device = device_});
   if (predictor.origin.data != from.data_print || predictor.origin.seed != from.seed)
     throw Error(ErrorKind::kInput,
                 fmt::format("{} was trained on other examples; remove it, or give another --output", path(key)));
@@ -132,8 +136,7 @@ Predictor PredictorStore::load(const PredictorKey& key, const Examples& from) co
 }
 
 bool PredictorStore::has_predicted(const PredictorKey& key, const std::string& augmentation) const {
-  return std::filesystem::exists(logits_path(key, "held-out")) &&
-         std::filesystem::exists(logits_path(key, augmentation));
+  return is_whole_safetensors(logits_path(key, "held-out")) && is_whole_safetensors(logits_path(key, augmentation));
 }
 
 void PredictorStore::predict(const PredictorKey& key, const std::string& augmentation, const WorkObserver& observer) {
@@ -142,14 +145,16 @@ void PredictorStore::predict(const PredictorKey& key, const std::string& augment
   const Predictor predictor = load(key, from);
   const auto ask = [&](const Dataset& about, std::span<const Index> rows, const std::string& what) {
     constexpr Index kRows = 4 * kEvaluationRows;
-    if (std::filesystem::exists(logits_path(key, what))) return;
-    MatrixWriter file(logits_path(key, what), {.rows = std::ssize(rows), .cols = about.classes(), .float32 = true});
+    if (is_whole_safetensors(logits_path(key, what))) return;
+    RowMajorMatrix<float> logits(std::ssize(rows), about.classes());
     for (Index first = 0; first < std::ssize(rows); first += kRows) {
       if (observer && !observer(static_cast<double>(first) / static_cast<double>(rows.size()))) throw Stopped{};
-      file.append(
-          evaluate_logits(*predictor.net, about, rows.subspan(first, std::min(kRows, std::ssize(rows) - first))));
+      const Index count = std::min(kRows, std::ssize(rows) - first);
+      logits.middleRows(first, count) = evaluate_logits(*predictor.net, about, rows.subspan(first, count));
     }
-    file.commit();
+    const NamedTensor tensor{
+        kLogits, {logits.rows(), logits.cols()}, {logits.data(), static_cast<std::size_t>(logits.size())}};
+    write_safetensors(logits_path(key, what), {&tensor, 1}, {});
   };
   ask(from.train, from.rows.held_out, "held-out");
   const Dataset& test = data(key.recipe.data).parts.test;
@@ -161,17 +166,15 @@ Predictions PredictorStore::predictions(const PredictorKey& key, const std::stri
   const Examples from = examples(key);
   const Dataset& test = data(key.recipe.data).parts.test;
   const auto read = [&](const std::string& what, std::size_t rows) {
-    const std::string file = logits_path(key, what);
-    const NpyFile array{InputFile(file)};
-    const MatrixView view = array.view();
-    if (view.rows() != static_cast<Index>(rows) || view.cols() != test.classes())
-      throw Error(ErrorKind::kInput, fmt::format("{} has {} rows and {} columns, expected {} and {}; remove it to make "
-                                                 "it again",
-                                                 file, view.rows(), view.cols(), rows, test.classes()));
-    RowMajorMatrix<float> logits(view.rows(), view.cols());
-    for (Index i = 0; i < view.rows(); ++i)
-      for (Index c = 0; c < view.cols(); ++c) logits(i, c) = static_cast<float>(view(i, c));
-    return logits;
+    try {
+      const SafetensorsFile file(logits_path(key, what));
+      file.require_sum();
+      const std::span<const float> values = file.tensor(kLogits, {static_cast<Index>(rows), test.classes()});
+      return RowMajorMatrix<float>(
+          Eigen::Map<const RowMajorMatrix<float>>(values.data(), static_cast<Index>(rows), test.classes()));
+    } catch (const Error& error) {
+      throw Error(error.kind(), fmt::format("{}; remove it to make it again", error.what()));
+    }
   };
   Predictions result{.held_out = read("held-out", from.rows.held_out.size()),
                      .held_out_labels = labels_of(from.train, from.rows.held_out),

@@ -89,7 +89,7 @@ class PredictorStore {
   Predictor load(const PredictorKey& key, const Examples& from) const;
   std::string path(const PredictorKey& key) const { return folder_ + "/" + key.name() + ".safetensors"; }
   std::string logits_path(const PredictorKey& key, const std::string& what) const {
-    return folder_ + "/" + key.name() + "-" + what + ".npy";
+    return folder_ + "/" + key.name() + "-" + what + ".safetensors";
   }
   std::string folder_;
   std::uint64_t seed_;

@@ -8,12 +8,14 @@
 #include <nlohmann/json.hpp>
 
 #include "labelshift/core/error.hpp"
+#include "labelshift/core/version.hpp"
 #include "labelshift/learning/weights.hpp"
 
 namespace labelshift {
 namespace {
 
 constexpr const char* kEntry = "labelshift-checkpoint";
+constexpr int kFormat = 2;  // 1 had neither this number nor a sum
 // No attribute of a PyTorch module has a slash in its name.
 constexpr const char* kMean = "adam/mean";
 constexpr const char* kSquares = "adam/squares";
@@ -106,7 +108,11 @@ void save_checkpoint(const std::string& path, const RunDescription& run, Net& ne
   const auto size = static_cast<Index>(state.adam.mean.size());
   tensors.push_back({kMean, {size}, state.adam.mean});
   tensors.push_back({kSquares, {size}, state.adam.squares});
-  const nlohmann::json description{{"run", run}, {"cross_entropy", state.cross_entropy}, {"steps", state.adam.steps}};
+  const nlohmann::json description{{"format", kFormat},
+                                   {"labelshift", version()},
+                                   {"run", run},
+                                   {"cross_entropy", state.cross_entropy},
+                                   {"steps", state.adam.steps}};
   write_safetensors(path, tensors,
                     {{kEntry, description.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)}});
 }
@@ -116,6 +122,8 @@ TrainingState load_checkpoint(const std::string& path, const RunDescription& run
   TrainingState state;
   try {
     const auto description = nlohmann::json::parse(file.metadata(kEntry));
+    check_format(path, description.value("format", 1), kFormat, description.value("labelshift", "0.3.0 or older"));
+    file.require_sum();
     check_same_run(path, description.at("run").get<RunDescription>(), run);
     state.cross_entropy = description.at("cross_entropy").get<std::vector<double>>();
     state.adam.steps = description.at("steps").get<std::int64_t>();

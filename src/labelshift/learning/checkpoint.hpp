@@ -22,7 +22,7 @@ std::string fingerprint(std::span<const std::unique_ptr<Dataset>> sets);
 void save_checkpoint(const std::string& path, const RunDescription& run, Net& net, const TrainingState& state);
 
 /// Takes both up again. Throws Error{kUsage} naming what differs if the file is of another run, Error{kInput} if it is
-/// no checkpoint.
+/// no checkpoint, damaged, or of a version that cannot be read.
 TrainingState load_checkpoint(const std::string& path, const RunDescription& run, Net& net);
 
 }  // namespace labelshift

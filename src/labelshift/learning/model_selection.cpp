@@ -48,7 +48,10 @@ class SelectionFolder {
  public:
   SelectionFolder(std::string folder, RunDescription run, Net& net)
       : folder_(std::move(folder)), run_(std::move(run)), net_(net) {}
-  bool has(double zeta) const { return !folder_.empty() && std::filesystem::exists(path(zeta)); }
+  bool has(double zeta) const {
+    std::error_code ignored;
+    return !folder_.empty() && std::filesystem::exists(path(zeta), ignored);
+  }
   TrainingState load(double zeta, std::optional<int> look = {}) {
     return load_checkpoint(path(zeta, look), run(zeta), net_);
   }

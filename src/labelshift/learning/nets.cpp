@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "labelshift/core/error.hpp"
+#include "labelshift/data/input_file.hpp"
 #include "labelshift/learning/net.hpp"
 #include "labelshift/learning/tile_nets.hpp"
 #include "labelshift/learning/torch_backend.hpp"
@@ -47,6 +48,7 @@ std::unique_ptr<Net> make_net(const NetSpec& spec, std::uint64_t seed, Device de
   }
   std::error_code ignored;  // a name that is too long for a file is no file
   if (!std::filesystem::is_regular_file(spec.name, ignored)) {
+    if (spec.name.find_first_of("./") != std::string::npos) InputFile{spec.name};  // throws why a path cannot be read
     known.emplace_back("the path of a TorchScript file");
     throw unknown_name("net", spec.name, known);
   }

@@ -4,18 +4,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "labelshift/core/error.hpp"
+#include "labelshift/core/version.hpp"
+#include "labelshift/data/input_file.hpp"
+#include "labelshift/data/sha256.hpp"
 #include "labelshift/learning/weights.hpp"
 
 namespace labelshift {
 namespace {
 
 using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
 
 constexpr const char* kEntry = "labelshift-predictor";
-constexpr int kVersion = 1;
+constexpr int kFormat = 2;
+constexpr int kFormatWithoutSum = 1;  // its TorchScript nets have absolute paths
 constexpr Index kLargestSide = 1 << 20;
 constexpr Index kLargestExample = 1 << 28;
 
@@ -32,15 +38,30 @@ Eigen::VectorXd vector(const Json& list) {
   return Eigen::Map<const Eigen::VectorXd>(values.data(), static_cast<Index>(values.size()));
 }
 
-Json describe(const Predictor& predictor) {
+bool is_file(const NetSpec& spec) {
+  const auto entries = nets();
+  return std::none_of(entries.begin(), entries.end(), [&](const NetEntry& entry) { return entry.name == spec.name; });
+}
+
+/// The folder of a file, such that paths can be told from it.
+fs::path folder_of(const std::string& path) {
+  return fs::absolute(path).lexically_normal().parent_path();
+}
+
+Json describe(const Predictor& predictor, const std::string& path) {
   const NetSpec& spec = predictor.net->spec();
   Json json;
-  json["version"] = kVersion;
+  json["version"] = kFormat;
+  json["labelshift"] = version();
   json["net"] = {{"name", spec.name},
                  {"settings", spec.settings},
                  {"shape", {spec.shape.channels, spec.shape.height, spec.shape.width}},
                  {"mean", spec.normalisation.mean},
                  {"scale", spec.normalisation.scale}};
+  if (is_file(spec)) {
+    json["net"]["name"] = fs::absolute(spec.name).lexically_proximate(folder_of(path)).generic_string();
+    json["net"]["sha256"] = sha256_of(read_file(spec.name));
+  }
   json["class_names"] = predictor.class_names;
   json["column_names"] = predictor.column_names;
   json["calibration"] = nullptr;
@@ -78,6 +99,21 @@ NetSpec parse_spec(const std::string& path, const Json& json, Index classes) {
   return spec;
 }
 
+/// Throws unless the file of a net is there and is the one that the predictor was trained with.
+void check_net(const std::string& path, const std::string& net, const std::string& sum) {
+  std::string found;
+  try {
+    found = sha256_of(read_file(net));
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kInput, fmt::format("the net of {}: {}", path, error.what()));
+  }
+  if (!sum.empty() && found != sum)
+    throw Error(ErrorKind::kInput,
+                fmt::format("{} is not the net that {} was trained with, by its SHA-256; bring that one back, or train "
+                            "again",
+                            net, path));
+}
+
 std::optional<Calibration> parse_calibration(const std::string& path, const Json& json, Index classes) {
   if (json.is_null()) return std::nullopt;
   Calibration calibration{.scale = vector(json.at("scale")), .bias = vector(json.at("bias"))};
@@ -91,24 +127,33 @@ std::optional<Calibration> parse_calibration(const std::string& path, const Json
 
 void save_predictor(const std::string& path, const Predictor& predictor) {
   const std::string description =
-      describe(predictor).dump(-1, ' ', true, Json::error_handler_t::replace);  // names are the user's bytes
+      describe(predictor, path).dump(-1, ' ', true, Json::error_handler_t::replace);  // names are the user's bytes
   // "format" is what Python libraries look for to know whose state_dict it is.
   write_safetensors(path, weights_of(*predictor.net), {{"format", "pt"}, {kEntry, description}});
 }
 
-Predictor load_predictor(const std::string& path, Device device) {
+Predictor load_predictor(const std::string& path, const LoadOptions& options) {
   const SafetensorsFile file(path);
   Predictor predictor;
   NetSpec spec;
   try {
     const Json json = Json::parse(file.metadata(kEntry));
-    if (json.at("version") != kVersion)
-      refuse(path, fmt::format("found version {} of the format, expected {}", json.at("version").dump(), kVersion));
+    const int format = json.at("version").get<int>();
+    if (format != kFormatWithoutSum) {
+      check_format(path, format, kFormat, json.value("labelshift", "of another version"));
+      file.require_sum();
+    }
     predictor.class_names = json.at("class_names").get<std::vector<std::string>>();
     predictor.column_names = json.value("column_names", std::vector<std::string>());  // older files have none
     const auto classes = static_cast<Index>(predictor.class_names.size());
     if (classes < 2) refuse(path, fmt::format("found {} classes, expected at least 2", classes));
     spec = parse_spec(path, json.at("net"), classes);
+    if (is_file(spec)) {
+      spec.name = options.net.empty() ? (folder_of(path) / spec.name).lexically_normal().string() : options.net;
+      check_net(path, spec.name, json.at("net").value("sha256", ""));
+    } else if (!options.net.empty()) {
+      throw Error(ErrorKind::kUsage, fmt::format("{} has the net {}, which is in no file of its own", path, spec.name));
+    }
     predictor.calibration = parse_calibration(path, json.at("calibration"), classes);
     const Json& origin = json.at("origin");
     predictor.origin = {.data = origin.at("data").get<std::string>(),
@@ -119,7 +164,7 @@ Predictor load_predictor(const std::string& path, Device device) {
   } catch (const nlohmann::json::exception&) {
     refuse(path, "its description is damaged");
   }
-  predictor.net = make_net(spec, /*seed=*/0, device);
+  predictor.net = make_net(spec, /*seed=*/0, options.device);
   load_weights(file, *predictor.net);
   return predictor;
 }

@@ -29,10 +29,17 @@ struct Predictor {
 };
 
 /// Writes a predictor as one safetensors file, whole or not at all: weights under the names of PyTorch's state_dict,
-/// all the rest as JSON in its metadata. A TorchScript net stays in its own file, which is named by its path.
+/// all the rest as JSON in its metadata. A TorchScript net stays in its own file, which is named by its path from the
+/// folder of the predictor, so that both can be moved together, and by its SHA-256.
 void save_predictor(const std::string& path, const Predictor& predictor);
 
-/// Throws Error{kInput} if the file is not a whole predictor, Error{kUsage} if its net cannot be made here.
-Predictor load_predictor(const std::string& path, Device device = Device::kCpu);
+struct LoadOptions {
+  Device device = Device::kCpu;
+  std::string net;  // where a TorchScript net is now; empty: where the predictor says
+};
+
+/// Throws Error{kInput} if the file is not a whole predictor, its version cannot be read, or the file of its net is
+/// missing or another; Error{kUsage} if its net cannot be made here.
+Predictor load_predictor(const std::string& path, const LoadOptions& options = {});
 
 }  // namespace labelshift
