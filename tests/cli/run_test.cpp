@@ -66,6 +66,14 @@ TEST_F(RunCommand, ComparesTheRunsOfTheExample) {
   EXPECT_THAT(spread.out, HasSubstr("Figure:  r/federation/spread.svg\n"));
 }
 
+TEST_F(RunCommand, RunsTheExampleOfNodesThatDifferInSize) {
+  const CommandResult done = labelshift("run examples/federation-sizes.toml --rounds 5 --output r");
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("\nIW-ERM, examples alike "));
+  const auto summary = nlohmann::json::parse(bytes_of(path("r/federation-sizes/fedavg-seed-0/summary.json")));
+  EXPECT_EQ(summary["nodes"][0]["examples"].get<int>(), 3 * summary["nodes"][1]["examples"].get<int>());
+}
+
 TEST_F(RunCommand, IsNotStoppedByASignalItWasStartedToIgnore) {
   const CommandResult done = shell(R"(trap '' HUP INT; labelshift run small.toml --output r & run=$!
     await eval '! { kill -HUP $run && kill -INT $run; }'; wait $run)");
@@ -106,6 +114,26 @@ TEST_F(RunCommand, EndsInTheSameBitsAfterBeingKilledAtAnyTime) {
   EXPECT_EQ(done.status, 0) << done.err;
   EXPECT_EQ(result("killed", "model.safetensors"), result("whole", "model.safetensors"));
   EXPECT_EQ(result("killed", "rounds.csv"), result("whole", "rounds.csv"));
+}
+
+TEST_F(RunCommand, EndsWithAFailureOfOneRowAfterAllOthers) {
+  file("two.toml", std::string(kRun) + R"([[compare]]
+name = "Diverges"
+model.net = "mlp"
+training.server = "sgd"
+training.learning-rate = 1
+training.local-learning-rate = 1e6
+[[compare]]
+name = "Fine"
+)");
+  const CommandResult done = labelshift("run two.toml --rounds 5 --output r");
+  EXPECT_EQ(done.status, kInput);
+  EXPECT_THAT(done.err, HasSubstr("error: 1 of 2 runs failed, the first: Diverges, seed 0: "));
+  EXPECT_THAT(done.out, testing::ContainsRegex("\nDiverges +- +"));
+  EXPECT_THAT(done.out, testing::ContainsRegex("\nFine +0\\.[0-9]{4} +"));
+  EXPECT_THAT(done.out, HasSubstr("\nFailed: Diverges, seed 0: "));
+  const auto summary = nlohmann::json::parse(bytes_of(path("r/small/summary.json")));
+  EXPECT_EQ(summary["failures"][0]["row"], "Diverges");
 }
 
 TEST_F(RunCommand, SaysHowToGoOnAfterAnInterrupt) {

@@ -155,6 +155,66 @@ TEST_F(ComparisonTest, TakesACandidateThatDivergesForTheWorst) {
   EXPECT_THROW(run_comparison(experiment, {.output = path("out")}), Error);
 }
 
+TEST_F(ComparisonTest, GoesOnWhereARowFails) {
+  Experiment experiment = parse_experiment(kText, "small.toml", "/");
+  ComparedRun diverging = experiment.runs[1];
+  diverging.name = "Diverges";
+  diverging.settings.federation.model = {"mlp", {{"hidden", "8"}}};
+  diverging.settings.federation.server = {.optimiser = "sgd", .learning_rate = 1.0};
+  diverging.settings.federation.local.learning_rate = 1e6;
+  experiment.runs.insert(experiment.runs.begin(), diverging);
+  const ComparisonResult result = run_comparison(experiment, {.output = path("out"), .workers = 2});
+  ASSERT_EQ(result.failures.size(), 2u);
+  EXPECT_EQ(result.failures[1].row, "Diverges");
+  EXPECT_EQ(result.failures[1].seed, 1u);
+  EXPECT_TRUE(result.rows[0].runs.empty());
+  EXPECT_TRUE(std::isnan(result.rows[0].accuracy.mean));
+  EXPECT_EQ(result.rows[1].runs.size(), 2u);
+  EXPECT_EQ(result.rows[2].runs.size(), 2u);
+  const auto summary = nlohmann::json::parse(bytes_of(path("out/small/summary.json")));
+  ASSERT_EQ(summary["failures"].size(), 2u);
+  EXPECT_EQ(summary["failures"][0]["row"], "Diverges");
+  EXPECT_EQ(summary["failures"][0]["seed"], 0);
+  EXPECT_THAT(summary["failures"][0]["error"].get<std::string>(), HasSubstr("finite"));
+  EXPECT_TRUE(summary["rows"][0]["accuracy"]["mean"].is_null());
+  EXPECT_GT(summary["rows"][2]["accuracy"]["mean"], 0.0);
+  EXPECT_THAT(bytes_of(path("out/small/accuracy.svg")), testing::Not(HasSubstr("Diverges")));
+
+  // The same of one seed, for a reason that is in its folder.
+  experiment.runs.erase(experiment.runs.begin());
+  fs::create_directories(path("other/small/fedavg-seed-1/model.safetensors"));
+  const ComparisonResult other = run_comparison(experiment, {.output = path("other")});
+  ASSERT_EQ(other.failures.size(), 1u);
+  EXPECT_EQ(other.failures[0].row, "FedAvg");
+  ASSERT_EQ(other.rows[1].runs.size(), 1u);
+  EXPECT_EQ(other.rows[1].runs[0].seed, 0u);
+  EXPECT_THAT(bytes_of(path("other/small/nodes.csv")), testing::Not(HasSubstr("\"FedAvg\",1,")));
+  EXPECT_THAT(bytes_of(path("other/small/nodes.csv")), HasSubstr("\"Upper bound\",1,"));
+}
+
+TEST_F(ComparisonTest, SaysThatAllRowsFailed) {
+  Experiment experiment = parse_experiment(kText, "small.toml", "/");
+  for (ComparedRun& run : experiment.runs) run.settings.data.set = "/nowhere/at/all";
+  try {
+    run_comparison(experiment, {.output = path("out")});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInput);
+    EXPECT_THAT(error.what(), testing::StartsWith("Upper bound, seed 0: "));
+    EXPECT_THAT(error.what(), testing::EndsWith("; all 4 runs failed"));
+  }
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(ComparisonTest, AsksAboutEveryFolderBeforeAnythingIsRun) {
+  Experiment experiment = parse_experiment(kText, "small.toml", "/");
+  run_comparison(experiment, {.output = path("out")});
+  fs::remove_all(path("out/small/upper-bound-seed-0"));
+  experiment.runs[1].settings.federation.rounds = 7;
+  EXPECT_THROW(run_comparison(experiment, {.output = path("out")}), Error);  // other settings
+  EXPECT_FALSE(fs::exists(path("out/small/upper-bound-seed-0")));
+}
+
 TEST_F(ComparisonTest, RefusesSettingsOfAnyRowBeforeItRuns) {
   Experiment experiment = parse_experiment(kText, "small.toml", "/");
   experiment.runs[1].settings.federation.sampled = 6;

@@ -13,7 +13,9 @@
 #include <set>
 
 #include "labelshift/core/stopped.hpp"
+#include "labelshift/core/version.hpp"
 #include "labelshift/data/safetensors.hpp"
+#include "labelshift/data/sha256.hpp"
 #include "labelshift/experiments/federation_checkpoint.hpp"
 #include "labelshift/learning/predictor.hpp"
 #include "labelshift/learning/training_threads.hpp"
@@ -51,6 +53,13 @@ class FederationRun : public Scratch {
     Experiment experiment{.name = "test", .title = "test"};
     return {path(folder), write_experiment(experiment, {.name = "run", .settings = settings}, 0), settings};
   }
+  /// As if the files of a whole run had been written as they are now.
+  void write_sums(const std::string& folder) const {
+    std::string sums;
+    for (const char* name : {"experiment.toml", "model.safetensors", "rounds.csv", "summary.json"})
+      sums += sum_line(bytes_of(path(folder + "/" + name)), name);
+    file(folder + "/SHA256SUMS", sums);
+  }
   void expect_same_results(const std::string& folder, const std::string& expected) const {
     for (const char* name : {"/model.safetensors", "/rounds.csv", "/experiment.toml"})
       EXPECT_EQ(bytes_of(path(folder + name)), bytes_of(path(expected + name))) << name;
@@ -71,8 +80,9 @@ TEST_F(FederationRun, LeavesASummaryAModelAndNothingElse) {
   EXPECT_EQ(result.last().size(), 5u);
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(path("run"))) names.insert(entry.path().filename());
-  EXPECT_THAT(names,
-              testing::ElementsAre("experiment.toml", "lock", "model.safetensors", "rounds.csv", "summary.json"));
+  EXPECT_THAT(names, testing::ElementsAre("SHA256SUMS", "experiment.toml", "lock", "model.safetensors", "rounds.csv",
+                                          "summary.json"));
+  EXPECT_EQ(std::system(("cd '" + path("run") + "' && sha256sum --quiet -c SHA256SUMS").c_str()), 0);
   const auto summary = nlohmann::json::parse(bytes_of(path("run/summary.json")));
   EXPECT_EQ(summary["average_accuracy"], average_accuracy(result.state.history));
   EXPECT_EQ(summary["nodes"].size(), 5u);
@@ -165,13 +175,92 @@ TEST_F(FederationRun, KeepsWhatNodesEstimatedBeforeItWasStopped) {
 
 TEST_F(FederationRun, DoesNotRepeatAWholeRun) {
   const RunResult first = run_in_folder(task("run"), {});
-  file("run/model.safetensors", "mine");
-  const RunResult second = run_in_folder(task("run"), {});
-  EXPECT_EQ(bytes_of(path("run/model.safetensors")), "mine");
+  file("run/mine", "");
+  const RunResult second = run_in_folder(task("run"), {}, [](std::string_view, double) -> bool { throw Stopped{}; });
+  EXPECT_TRUE(fs::exists(path("run/mine")));
   EXPECT_TRUE(second.was_there);
   EXPECT_FALSE(first.was_there);
   EXPECT_EQ(second.state.history.size(), first.state.history.size());
   EXPECT_EQ(average_accuracy(second.state.history), average_accuracy(first.state.history));
+}
+
+TEST_F(FederationRun, RunsAgainWhatIsMissingOrDamaged) {
+  run_in_folder(task("whole"), {});
+  for (const std::string name : {"model.safetensors", "rounds.csv", "summary.json"}) {
+    for (const bool missing : {true, false}) {
+      if (missing && name == "summary.json") continue;  // then it is not a whole run
+      fs::remove_all(path("run"));
+      fs::copy(path("whole"), path("run"));
+      std::string bytes = bytes_of(path("run/" + name));
+      for (const std::size_t from_end : {3, 40}) {
+        char& byte = bytes[bytes.size() - from_end];
+        byte = static_cast<char>(byte ^ 1);
+      }
+      file("run/" + name, bytes);
+      if (missing) fs::remove(path("run/" + name));
+      EXPECT_FALSE(is_finished(task("run"))) << name;
+      const RunResult again = run_in_folder(task("run"), {});
+      EXPECT_FALSE(again.was_there);
+      ASSERT_FALSE(again.state.warnings.empty()) << name;
+      EXPECT_THAT(again.state.warnings.back(), HasSubstr(path("run/" + name)));
+      EXPECT_THAT(again.state.warnings.back(), testing::EndsWith(", so the run was made again"));
+      expect_same_results("run", "whole");
+      EXPECT_TRUE(is_finished(task("run")));
+      EXPECT_TRUE(run_in_folder(task("run"), {}).was_there);
+    }
+  }
+}
+
+TEST_F(FederationRun, RefusesAWholeRunThatNothingVouchesFor) {
+  run_in_folder(task("run"), {});
+  fs::remove(path("run/SHA256SUMS"));
+  EXPECT_FALSE(is_finished(task("run")));
+  expect_error(
+      ErrorKind::kInput,
+      "DIR/run has no SHA256SUMS, so damage to its files would go unseen: labelshift 0.3.0 or older made it, or "
+      "the file was lost; remove the folder to run it again, or choose another",
+      [&] { run_in_folder(task("run"), {}); });
+}
+
+TEST_F(FederationRun, RefusesAFormatItCannotReadByName) {
+  run_in_folder(task("run"), {});
+  auto summary = nlohmann::ordered_json::parse(bytes_of(path("run/summary.json")));
+  summary["format"] = 7;
+  summary["version"] = "9.1";
+  file("run/summary.json", summary.dump());
+  write_sums("run");
+  expect_error(ErrorKind::kInput,
+               std::string("DIR/run/summary.json: found version 7 of its format, which labelshift 9.1 wrote, expected "
+                           "version 1, which this labelshift ") +
+                   version() + " reads; use the other labelshift, or make it again",
+               [&] { run_in_folder(task("run"), {}); });
+}
+
+TEST_F(FederationRun, AFolderWhereAFileShouldBeIsAnErrorThatSaysSo) {
+  int calls = 0;
+  EXPECT_THROW(run_in_folder(task("stopped"), {}, [&](std::string_view, double) { return ++calls < 12; }), Stopped);
+  run_in_folder(task("whole"), {});
+  for (const std::string start : {"stopped", "whole", "none"})
+    for (const std::string name : {"experiment.toml", "rounds.csv", "summary.json", "model.safetensors", "SHA256SUMS",
+                                   "lock", "nodes", "batch-norms"}) {
+      fs::remove_all(path("run"));
+      if (start != "none") fs::copy(path(start), path("run"), fs::copy_options::recursive);
+      fs::remove_all(path("run/" + name));
+      fs::create_directories(path("run/" + name + "/x"));
+      try {
+        run_in_folder(task("run"), {.resume = true});
+        EXPECT_TRUE(name == "nodes" || name == "batch-norms" || (name == "lock" && start == "whole")) << start << name;
+      } catch (const Error& error) {  // and nothing else
+        EXPECT_THAT(error.what(), HasSubstr("run")) << start << " " << name;
+      }
+    }
+  fs::remove_all(path("run"));
+  file("run", "");
+  EXPECT_THROW(run_in_folder(task("run"), {}), Error);
+  fs::remove(path("run"));
+  fs::copy(path("stopped"), path("run"));
+  file("run/" + fs::path(newest_checkpoint(path("stopped"))).filename().string(), "");
+  EXPECT_THROW(run_in_folder(task("run"), {.resume = true}), Error);
 }
 
 TEST_F(FederationRun, RefusesAFolderOfOtherSettings) {
@@ -190,6 +279,7 @@ TEST_F(FederationRun, SaysThatAnotherVersionMadeTheRun) {
   const std::size_t at = text.find("version = \"") + 11;
   text.replace(at, text.find('"', at) - at, "0.0.1");
   file("run/experiment.toml", text);
+  write_sums("run");
   const RunResult result = run_in_folder(task("run"), {});
   ASSERT_FALSE(result.state.warnings.empty());
   EXPECT_THAT(result.state.warnings.back(),
@@ -269,20 +359,24 @@ TEST_F(FederationRun, DoesNotGoOnWithOtherData) {
   run_in_folder(task("run", settings), {.resume = true});
 }
 
-TEST_F(FederationRun, RefusesDamagedResults) {
+TEST_F(FederationRun, RefusesDamagedResults) {  // also if their sums are right
   run_in_folder(task("run"), {});
   const std::string rounds = bytes_of(path("run/rounds.csv"));
   for (const char* node : {"3000000000", "-7", "1e300", "nan", "2", "0", "6", ""}) {
     std::string damaged = rounds;
     damaged.replace(damaged.find("\n10,1,") + 4, 1, node);
     file("run/rounds.csv", damaged);
+    write_sums("run");
     EXPECT_THROW(run_in_folder(task("run"), {}), Error) << node;
   }
   file("run/rounds.csv", rounds.substr(0, rounds.find('\n') + 1));
+  write_sums("run");
   EXPECT_THROW(run_in_folder(task("run"), {}), Error);
   file("run/rounds.csv", rounds);
+  write_sums("run");
   run_in_folder(task("run"), {});
-  file("run/summary.json", R"({"federation": {"ready": 3}, "notes": []})");
+  file("run/summary.json", R"({"format": 1, "version": "", "federation": {"ready": 3}, "notes": []})");
+  write_sums("run");
   expect_error(ErrorKind::kInput, "DIR/run/summary.json is damaged; remove the folder DIR/run and run it again",
                [&] { run_in_folder(task("run"), {}); });
 }
@@ -348,6 +442,13 @@ TEST_F(FederationRun, RefusesADamagedCheckpoint) {
   std::string bytes = bytes_of(path("checkpoint-1/server.safetensors"));
   file("checkpoint-1/server.safetensors", bytes.substr(0, bytes.size() - 2));
   EXPECT_THROW(load_federation(path("checkpoint-1"), store), Error);
+  bytes[bytes.size() - 1] = static_cast<char>(bytes.back() ^ 0x40);  // 1.0 to 0.0078, as good a weight
+  bytes[bytes.size() - 2] = static_cast<char>(bytes[bytes.size() - 2] ^ 0x01);
+  file("checkpoint-1/server.safetensors", bytes);
+  expect_error(ErrorKind::kInput,
+               "DIR/checkpoint-1/server.safetensors: its bytes are not those it was written with, by its SHA-256; copy "
+               "it again, or make it again; remove the folder of the run and start again",
+               [&] { load_federation(path("checkpoint-1"), store); });
   save_federation(path(""), {.round = -5, .parameters = {1.0f}}, store);
   expect_error(ErrorKind::kInput,
                "DIR/checkpoint--5: its rounds are damaged; remove the folder of the run and start again",

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "labelshift/core/error.hpp"
+#include "labelshift/data/sha256.hpp"
 #include "tests/data/scratch.hpp"
 
 namespace labelshift {
@@ -80,11 +82,33 @@ TEST_F(RatioStudy, RefusesAFolderWithOtherSettings) {
   }
 }
 
+TEST_F(RatioStudy, MakesWhatIsDamagedAgain) {
+  const RatioFigure figure = small_figure();
+  const StudySettings own = settings("folder", 1);
+  const StudyResult whole = run_ratio_study(figure, own, {});
+  const std::string trials = bytes_of(whole.trials), summary = bytes_of(whole.summary);
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(own.output))
+    if (entry.path().string().find("/parts/") != std::string::npos || entry.path().extension() == ".safetensors")
+      files.push_back(entry.path());
+  ASSERT_GT(files.size(), 10u);
+  for (const std::string& damaged : files) {
+    std::string bytes = bytes_of(damaged);
+    char& byte = bytes[bytes.size() - 70];  // of a part that is its last number
+    byte = static_cast<char>(byte ^ 1);
+    std::ofstream(damaged, std::ios::binary) << bytes;
+  }
+  run_ratio_study(figure, own, {});
+  EXPECT_EQ(bytes_of(whole.trials), trials);
+  EXPECT_EQ(bytes_of(whole.summary), summary);
+}
+
 TEST_F(RatioStudy, RefusesAPartThatIsNotItsOwn) {
   const RatioFigure figure = small_figure();
   const StudySettings own = settings("folder", 1);
   run_ratio_study(figure, own, {});
-  std::ofstream(own.output + "/small/parts/0-00.csv") << "method,predictor,trial,mse\n9,0,0,0.5\n";
+  const std::string part = "method,predictor,trial,mse\n9,0,0,0.5\n";
+  std::ofstream(own.output + "/small/parts/0-00.csv") << part << "sha256," << sha256_of(part) << "\n";
   try {
     run_ratio_study(figure, own, {});
     FAIL();
@@ -92,6 +116,39 @@ TEST_F(RatioStudy, RefusesAPartThatIsNotItsOwn) {
     EXPECT_EQ(error.kind(), ErrorKind::kInput);
     EXPECT_THAT(error.what(), HasSubstr("0-00.csv is not a part of this study; remove it"));
   }
+}
+
+TEST_F(RatioStudy, SaysWhichVersionStartedAFolder) {
+  const RatioFigure figure = small_figure();
+  const StudySettings own = settings("folder", 1);
+  run_ratio_study(figure, own, {});
+  const std::string path = own.output + "/small/settings.json";
+  auto json = nlohmann::ordered_json::parse(bytes_of(path));
+  json["version"] = "0.0.1";
+  std::ofstream(path) << json.dump(2) << '\n';
+  try {
+    run_ratio_study(figure, own, {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("was started by labelshift \"0.0.1\", and this is "));
+  }
+}
+
+TEST_F(RatioStudy, AFolderWhereAFileShouldBeIsAnErrorThatSaysSo) {
+  const RatioFigure figure = small_figure();
+  const StudySettings own = settings("folder", 1);
+  run_ratio_study(figure, own, {});
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(own.output))
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  for (const std::string& name : files) {
+    std::filesystem::rename(name, name + ".aside");
+    std::filesystem::create_directories(name + "/x");
+    EXPECT_THROW(run_ratio_study(figure, own, {}), Error) << name;
+    std::filesystem::remove_all(name);
+    std::filesystem::rename(name + ".aside", name);
+  }
+  run_ratio_study(figure, own, {});
 }
 
 }  // namespace

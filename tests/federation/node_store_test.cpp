@@ -197,6 +197,10 @@ TEST_F(NodeStoreTest, RefusesADamagedFolderAndStaysAsItWas) {
   refused("DIR/saved/0.f32: found 396 bytes, expected 100 numbers of 4; copy it again");
   file("saved/0.f32", whole + "a");
   refused("DIR/saved/0.f32: found 401 bytes, expected 100 numbers of 4; copy it again");
+  std::string flipped = whole;
+  for (const std::size_t at : {17, 203}) flipped[at] = static_cast<char>(flipped[at] ^ 0x20);
+  file("saved/0.f32", flipped);
+  refused("DIR/saved/0.f32: its bytes are not those it was written with, by its SHA-256; copy it again");
   fs::remove(folder + "/0.f32");
   refused("DIR/saved/0.f32: is missing or no file; copy it again");
   fs::create_symlink(file("elsewhere", whole), folder + "/0.f32");
@@ -222,12 +226,13 @@ TEST_F(NodeStoreTest, RefusesAnIndexThatItDidNotWrite) {
     refused(std::string("found an entry \"") + key + "\", expected NODE/NAME; it is no memory of nodes", "0/a",
             {{key, "1"}});
   }
-  for (const char* count : {"", "-1", "1 ", "0x1", "99999999999999999999"})
-    refused(std::string("\"0/b\" has \"") + count + "\" values, expected a whole number", "0/a", {{"0/b", count}});
-  refused("names \"0/a\" twice", "0/a", {{"0/a", "1"}});
+  for (const char* count : {"", "-1 a", "1", "0x1 a", " a", "99999999999999999999 a"})
+    refused(std::string("\"0/b\" has \"") + count + "\", expected a number of values and a sum", "0/a",
+            {{"0/b", count}});
+  refused("names \"0/a\" twice", "0/a", {{"0/a", "1 a"}});
   // A number that times four is none.
   file("saved/0.f32", "");
-  write_safetensors(path("saved/nodes.safetensors"), {}, {{"0/a", "4611686018427387904"}});
+  write_safetensors(path("saved/nodes.safetensors"), {}, {{"0/a", "4611686018427387904 a"}});
   expect_error(ErrorKind::kInput,
                "DIR/saved/0.f32: found 0 bytes, expected 4611686018427387904 numbers of 4; copy it again",
                [&] { store.load(path("saved")); });

@@ -37,6 +37,11 @@ bool any(const ComparisonResult& result, bool (*holds)(const RowResult&)) {
   return std::any_of(result.rows.begin(), result.rows.end(), holds);
 }
 
+/// What the phases of the first seed that was run cost.
+std::vector<PhaseCost> first_costs(const RowResult& row) {
+  return row.runs.empty() ? std::vector<PhaseCost>() : row.runs.front().state.phases;
+}
+
 std::string average_table(const Experiment& experiment, const ComparisonResult& result) {
   const bool paper = any(result, [](const RowResult& row) { return row.paper.accuracy.has_value(); });
   Table table{{"run", "accuracy"}};
@@ -52,7 +57,9 @@ std::string average_table(const Experiment& experiment, const ComparisonResult& 
                                              : fmt::format("{}", std::int64_t{settings.rounds} * settings.local.steps));
   }
   const std::size_t seeds = experiment.seeds.size();
-  const std::vector<MeanDeviation>& nodes = result.rows[0].nodes;
+  std::vector<MeanDeviation> nodes;
+  for (const RowResult& row : result.rows)
+    if (nodes.empty()) nodes = row.nodes;
   const auto judged = static_cast<std::size_t>(
       std::count_if(nodes.begin(), nodes.end(), [](const MeanDeviation& node) { return !std::isnan(node.mean); }));
   std::string whose = judged == 1 ? "1 node" : fmt::format("{} nodes", judged);
@@ -101,7 +108,7 @@ std::string spread_table(const ComparisonResult& result) {
 std::string reweighted_table(const ComparisonResult& result) {
   Table table{{"run", "node", "reweighted source accuracy", "95 % interval", "effective examples"}};
   for (const RowResult& row : result.rows)
-    for (const NodeEvaluation& node : row.runs.front().last()) {
+    for (const NodeEvaluation& node : row.runs.empty() ? std::vector<NodeEvaluation>() : row.runs.front().last()) {
       if (std::isnan(node.reweighted_accuracy) || !std::isnan(node.accuracy)) continue;
       table.push_back({row.name, fmt::format("{}", node.node + 1), fmt::format("{:.4f}", node.reweighted_accuracy),
                        fmt::format("{:.4f} to {:.4f}", node.reweighted_low, node.reweighted_high),
@@ -143,7 +150,7 @@ std::string cost_table(const ComparisonResult& result) {
   std::vector<std::string> phases;
   for (const char* name : {"join", "predictor", "ratio", "training", "evaluation"})
     for (const RowResult& row : result.rows)
-      for (const PhaseCost& phase : row.runs.front().state.phases)
+      for (const PhaseCost& phase : first_costs(row))
         if (phase.name == name && (phases.empty() || phases.back() != name)) phases.emplace_back(name);
   Table table{{"rounds, bytes up / down a node"}}, seconds{{"seconds"}};
   for (Table* one : {&table, &seconds}) one->front().insert(one->front().end(), phases.begin(), phases.end());
@@ -153,7 +160,7 @@ std::string cost_table(const ComparisonResult& result) {
     for (const std::string& name : phases) {
       sent.emplace_back("-");
       took.emplace_back("-");
-      for (const PhaseCost& phase : row.runs.front().state.phases) {
+      for (const PhaseCost& phase : first_costs(row)) {
         if (phase.name != name) continue;
         sent.back() =
             fmt::format("{}, {} / {}", phase.rounds, bytes_text(static_cast<double>(phase.traffic.up) / nodes),
@@ -166,7 +173,7 @@ std::string cost_table(const ComparisonResult& result) {
   }
   std::string text = aligned(table);
   const bool summed = any(result, [](const RowResult& row) {
-    const auto& costs = row.runs.front().state.phases;
+    const auto costs = first_costs(row);
     return std::any_of(costs.begin(), costs.end(),
                        [](const PhaseCost& phase) { return phase.name == "ratio" && phase.rounds == 2; });
   });
@@ -179,7 +186,7 @@ std::string cost_table(const ComparisonResult& result) {
 std::string tuning_text(const ComparisonResult& result) {
   Table table{{"tuned on seed 1000", "chosen", "of"}};
   for (const RowResult& row : result.rows)
-    if (!row.trials.empty())
+    if (!row.trials.empty() && !row.runs.empty())
       table.push_back({row.name, row.trials[row.chosen].settings, fmt::format("{}", row.trials.size())});
   return table.size() == 1 ? "" : aligned(table) + "\n";
 }
@@ -190,6 +197,16 @@ void show_warnings(const ComparisonResult& result) {
   for (std::size_t i = 0; i < result.warnings.size() && i < kMostWarnings; ++i) warn(result.warnings[i]);
   if (result.warnings.size() > kMostWarnings)
     warn(fmt::format("{} more like these are in {}", result.warnings.size() - kMostWarnings, result.summary));
+}
+
+std::optional<Error> failure_of(const ComparisonResult& result) {
+  if (result.failures.empty()) return std::nullopt;
+  const RunFailure& first = result.failures.front();
+  std::size_t runs = result.failures.size();
+  for (const RowResult& row : result.rows) runs += row.runs.size();
+  return Error(first.error.kind(),
+               fmt::format("{} of {} runs failed, the first: {}, seed {}: {}", result.failures.size(), runs, first.row,
+                           first.seed, first.error.what()));
 }
 
 std::string comparison_text(const Experiment& experiment, const ComparisonResult& result, ComparisonView view) {
@@ -205,8 +222,11 @@ std::string comparison_text(const Experiment& experiment, const ComparisonResult
   }
   for (const std::string& note : result.notes) text += "Note: " + note + "\n";
   const auto was_there = [](const RunResult& run) { return run.was_there; };
-  if (std::all_of(result.rows.begin(), result.rows.end(),
-                  [&](const RowResult& row) { return std::all_of(row.runs.begin(), row.runs.end(), was_there); }))
+  for (const RunFailure& failure : result.failures)
+    text += fmt::format("Failed: {}, seed {}: {}\n", failure.row, failure.seed, failure.error.what());
+  if (result.failures.empty() && std::all_of(result.rows.begin(), result.rows.end(), [&](const RowResult& row) {
+        return std::all_of(row.runs.begin(), row.runs.end(), was_there);
+      }))
     text += fmt::format("Note: all of this was in {} already and nothing was run; another --output runs it again.\n",
                         result.folder);
   if (!result.figure.empty() && view != ComparisonView::kSpread) text += "Figure:  " + result.figure + "\n";

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "labelshift/core/error.hpp"
 #include "labelshift/experiments/comparison.hpp"
 
 namespace labelshift::cli {
@@ -15,6 +17,9 @@ inline const std::vector<std::string> kComparisonViews = {"average", "nodes", "s
 
 /// A comparison as text: the table, what the weights are, what was sent, notes, and where the files are.
 std::string comparison_text(const Experiment& experiment, const ComparisonResult& result, ComparisonView view);
+
+/// What to end with if some of the runs failed.
+std::optional<Error> failure_of(const ComparisonResult& result);
 
 /// Writes the first warnings of the runs to standard error, and where the others are.
 void show_warnings(const ComparisonResult& result);

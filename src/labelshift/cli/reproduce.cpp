@@ -159,6 +159,7 @@ void reproduce_federation(const FederationTable& table, const ReproduceOptions& 
                                     .workers = options.study.workers,
                                     .prepare_thread = flush_denormals_on_this_thread};
   std::optional<Progress> progress(std::in_place);
+  std::optional<Error> failure;
   try {
     for (const char* name : table.experiments) {
       Experiment experiment = shipped_experiment(name);
@@ -175,8 +176,11 @@ void reproduce_federation(const FederationTable& table, const ReproduceOptions& 
       progress.reset();
       show_warnings(result);
       print(comparison_text(experiment, result, table.view));
+      if (!failure) failure = failure_of(result);
       progress.emplace();
     }
+    progress.reset();
+    if (failure) throw *failure;
   } catch (const Stopped&) {
     progress.reset();
     warn("stopped; the same command goes on from here");

@@ -92,6 +92,7 @@ void run_experiment(const RunCommandOptions& options) {
     show_warnings(result);
     const auto shown = std::find(kComparisonViews.begin(), kComparisonViews.end(), options.show);
     print(comparison_text(experiment, result, static_cast<ComparisonView>(shown - kComparisonViews.begin())));
+    if (const auto failure = failure_of(result)) throw *failure;
   } catch (const Stopped&) {
     progress.reset();
     warn("stopped; the same command with --resume goes on from here");

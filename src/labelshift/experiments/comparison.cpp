@@ -82,25 +82,24 @@ struct Outcome {
   std::optional<Error> failure;
 };
 
-/// Runs tasks, tells the observer how much of all is done, and stops all if one fails or is stopped.
+/// Runs tasks, tells the observer how much of all is done, and stops all if one is stopped.
 class TaskRunner {
  public:
   TaskRunner(const std::vector<RunTask>& tasks, const ComparisonSettings& settings, const RunObserver& observer)
       : tasks_(tasks), settings_(settings), observer_(observer), outcomes_(tasks.size()), done_(tasks.size()) {}
 
   /// Side by side with one thread each; what is left over where threads do not divide the tasks shares all of them.
-  /// With `may_fail` a task that its own data or settings make fail is no reason to stop the others.
-  std::vector<Outcome> run(const std::string& stage, bool may_fail) {
+  std::vector<Outcome> run(const std::string& stage) {
+    check_folders();
     std::vector<std::size_t> todo;
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       if (is_finished(tasks_[i])) {
-        outcomes_[i].result = run_in_folder(tasks_[i], {});
+        run_one(i, /*workers=*/1, {});
         continue;
       }
       todo.push_back(i);
       whole_ += weight_of(tasks_[i].settings);
     }
-    may_fail_ = may_fail;
     stage_ = todo.size() > 1 ? fmt::format("{} {} runs", stage, todo.size()) : "";
     // The longest first, so that the shortest are left over.
     std::stable_sort(todo.begin(), todo.end(), [&](std::size_t a, std::size_t b) {
@@ -115,29 +114,39 @@ class TaskRunner {
   }
 
  private:
+  /// What is wrong with the command is said before anything is run.
+  void check_folders() const {
+    for (const RunTask& task : tasks_) {
+      try {
+        check_folder(task, settings_.resume);
+      } catch (const Error& error) {
+        if (error.kind() == ErrorKind::kUsage) throw;  // of others run_in_folder() throws the same
+      }
+    }
+  }
+
+  void run_one(std::size_t number, unsigned workers, const RunObserver& observer) {
+    try {
+      outcomes_[number].result = run_in_folder(
+          tasks_[number], {.resume = settings_.resume, .workers = workers, .prepare_thread = settings_.prepare_thread},
+          observer);
+    } catch (const Error& error) {
+      outcomes_[number].failure = error;
+    }
+  }
+
   void run_some(std::span<const std::size_t> todo, unsigned workers_each) {
     run_in_parallel(std::ssize(todo), settings_.workers, [&](Index which) {
       const std::size_t number = todo[static_cast<std::size_t>(which)];
       try {
-        outcomes_[number].result = run_in_folder(
-            tasks_[number],
-            {.resume = settings_.resume, .workers = workers_each, .prepare_thread = settings_.prepare_thread},
-            [&](std::string_view phase, double done) { return report(number, phase, done); });
+        run_one(number, workers_each, [&](std::string_view phase, double done) { return report(number, phase, done); });
         report(number, "training", 1.0);
-      } catch (const Error& error) {
-        if (!may_fail_ || error.kind() != ErrorKind::kInput) stop_all();
-        outcomes_[number].failure = error;
       } catch (...) {
-        stop_all();
+        const std::lock_guard lock(mutex_);
+        stopped_ = true;
+        throw;
       }
     });
-  }
-
-  /// To be called while an exception is handled.
-  [[noreturn]] void stop_all() {
-    const std::lock_guard lock(mutex_);
-    failed_ = true;
-    throw;
   }
 
   bool report(std::size_t number, std::string_view phase, double done) {
@@ -149,20 +158,19 @@ class TaskRunner {
       phase = stage_;
       done = total_;
     }
-    return !failed_ && (!observer_ || observer_(phase, done));
+    return !stopped_ && (!observer_ || observer_(phase, done));
   }
 
   const std::vector<RunTask>& tasks_;
   const ComparisonSettings& settings_;
   const RunObserver& observer_;
   std::string stage_;  // of several; empty: that of the one task
-  bool may_fail_ = false;
   std::vector<Outcome> outcomes_;
   double whole_ = 0.0;
   std::mutex mutex_;
   std::vector<double> done_;
   double total_ = 0.0;
-  bool failed_ = false;
+  bool stopped_ = false;
 };
 
 /// The accuracy that a run is judged by.
@@ -213,9 +221,10 @@ void check_rows(const Experiment& experiment) {
     }
 }
 
-/// Tries the candidates of all rows and gives each row its best.
+/// Tries the candidates of all rows and gives each row its best. A row that has none that can be run is a failure.
 Experiment tuned(const Experiment& experiment, const ComparisonSettings& settings, const RunObserver& observer,
-                 std::vector<RowResult>& rows) {
+                 ComparisonResult& comparison) {
+  std::vector<RowResult>& rows = comparison.rows;
   Experiment result = experiment;
   std::vector<RunTask> tasks;
   for (const ComparedRun& row : experiment.runs) {
@@ -224,7 +233,7 @@ Experiment tuned(const Experiment& experiment, const ComparisonSettings& setting
     for (std::size_t i = 0; i < candidates.size(); ++i)
       tasks.push_back(trial_task(experiment, row, candidates[i], i, settings.output));
   }
-  const std::vector<Outcome> trials = TaskRunner(tasks, settings, observer).run("tuning", /*may_fail=*/true);
+  const std::vector<Outcome> trials = TaskRunner(tasks, settings, observer).run("tuning");
   auto trial = trials.begin();
   for (std::size_t r = 0; r < rows.size(); ++r) {
     if (experiment.runs[r].tune.empty()) continue;
@@ -241,7 +250,10 @@ Experiment tuned(const Experiment& experiment, const ComparisonSettings& setting
       best = accuracy;
       rows[r].chosen = rows[r].trials.size() - 1;
     }
-    if (best < 0.0) throw *(trial - 1)->failure;  // none could be run
+    if (best < 0.0) {
+      comparison.failures.push_back({rows[r].name, kTuningSeed, *(trial - 1)->failure});
+      continue;
+    }
     result.runs[r] = candidates[rows[r].chosen].run;
   }
   return result;
@@ -279,15 +291,15 @@ std::string csv_text(const std::string& text) {
   return '"' + doubled + '"';
 }
 
-std::string table_text(const Experiment& experiment, const ComparisonResult& result) {
+std::string table_text(const ComparisonResult& result) {
   const auto cell = [](double value) { return std::isnan(value) ? "" : fmt::format("{}", value); };
   std::string text =
       "run,seed,node,examples,accuracy,loss,reweighted_source_accuracy,reweighted_low,reweighted_high,"
       "reweighted_effective_examples\n";
   for (const RowResult& row : result.rows)
-    for (std::size_t s = 0; s < row.runs.size(); ++s)
-      for (const NodeEvaluation& node : row.runs[s].last())
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", csv_text(row.name), experiment.seeds[s], node.node + 1,
+    for (const RunResult& run : row.runs)
+      for (const NodeEvaluation& node : run.last())
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", csv_text(row.name), run.seed, node.node + 1,
                             node.examples, cell(node.accuracy), cell(node.loss), cell(node.reweighted_accuracy),
                             cell(node.reweighted_low), cell(node.reweighted_high), cell(node.reweighted_examples));
   return text;
@@ -302,6 +314,8 @@ std::string summary_text(const Experiment& experiment, const ComparisonResult& r
   Json json{{"name", experiment.name},   {"title", experiment.title}, {"version", version()},
             {"seeds", experiment.seeds}, {"notes", result.notes},     {"warnings", result.warnings},
             {"rows", Json::array()}};
+  for (const RunFailure& failure : result.failures)
+    json["failures"].push_back({{"row", failure.row}, {"seed", failure.seed}, {"error", failure.error.what()}});
   if (experiment.report_node > 0) json["reported_node"] = experiment.report_node;
   for (const RowResult& row : result.rows) {
     Json one{{"name", row.name},
@@ -317,12 +331,25 @@ std::string summary_text(const Experiment& experiment, const ComparisonResult& r
       one["tuning"].push_back(
           {{"settings", trial.settings},
            {"accuracy_on_seed_1000", std::isnan(trial.accuracy) ? Json(nullptr) : Json(trial.accuracy)}});
-    if (!row.trials.empty()) one["tuned"] = row.trials[row.chosen].settings;
+    if (!row.trials.empty() && !std::isnan(row.trials[row.chosen].accuracy))
+      one["tuned"] = row.trials[row.chosen].settings;
     for (const RunResult& run : row.runs)  // seen from the summary, so that a folder of results can be moved
       one["runs"].push_back(std::filesystem::path(run.folder).lexically_relative(result.folder).generic_string());
     json["rows"].push_back(std::move(one));
   }
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + '\n';
+}
+
+/// What to say where there is nothing else.
+Error failure_of_all(const ComparisonResult& result) {
+  const RunFailure& first = result.failures.front();
+  if (result.failures.size() == 1) return first.error;
+  std::set<std::string> said;
+  std::string text;
+  for (const RunFailure& failure : result.failures)
+    if (said.insert(failure.error.what()).second)
+      text += fmt::format("{}, seed {}: {}; ", failure.row, failure.seed, failure.error.what());
+  return {first.error.kind(), fmt::format("{}all {} runs failed", text, result.failures.size())};
 }
 
 /// Accuracy against iterations, T = tau R.
@@ -334,6 +361,7 @@ std::string accuracy_figure(const Experiment& experiment, const ComparisonResult
                   .y_scale = AxisScale::kLinear};
   for (std::size_t r = 0; r < result.rows.size() && r < 16; ++r) {
     const RowResult& row = result.rows[r];
+    if (row.runs.empty()) continue;
     LineSeries series{.name = row.name};
     std::set<int> rounds;
     for (const NodeEvaluation& one : row.runs.front().state.history) rounds.insert(one.round);
@@ -374,6 +402,7 @@ std::string spread_figure(const Experiment& experiment, const ComparisonResult& 
       .x_label = "accuracy"};
   for (const std::string& note : result.notes) plot.subtitle += " " + note;
   for (const RowResult& row : result.rows) {
+    if (row.runs.empty()) continue;
     std::vector<double> averages;
     for (const RunResult& run : row.runs) averages.push_back(average_accuracy(run.state.history));
     plot.rows.push_back({row.name, point(row.worst), point(mean_deviation(averages)), point(row.best)});
@@ -420,16 +449,26 @@ ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSe
   const std::string folder = settings.output + "/" + experiment.name;
   ComparisonResult result{.folder = folder, .table = folder + "/nodes.csv", .summary = folder + "/summary.json"};
   for (const ComparedRun& run : experiment.runs) result.rows.push_back({.name = run.name, .paper = run.paper});
-  const Experiment chosen = tuned(experiment, settings, observer, result.rows);
+  const Experiment chosen = tuned(experiment, settings, observer, result);
 
   std::vector<RunTask> tasks;
-  for (const ComparedRun& run : chosen.runs)
-    for (const std::uint64_t seed : experiment.seeds) tasks.push_back(task_of(chosen, run, seed, settings.output));
-  std::vector<Outcome> runs = TaskRunner(tasks, settings, observer).run("training", /*may_fail=*/false);
+  std::vector<std::size_t> row_of;  // a task
+  for (std::size_t r = 0; r < chosen.runs.size(); ++r) {
+    if (!chosen.runs[r].tune.empty()) continue;  // nothing could be chosen
+    for (const std::uint64_t seed : experiment.seeds) {
+      tasks.push_back(task_of(chosen, chosen.runs[r], seed, settings.output));
+      row_of.push_back(r);
+    }
+  }
+  std::vector<Outcome> runs = TaskRunner(tasks, settings, observer).run("training");
   std::set<std::string> notes, warnings;
   if (!experiment.note.empty()) result.notes.push_back(experiment.note);
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    RowResult& row = result.rows[i / experiment.seeds.size()];
+    RowResult& row = result.rows[row_of[i]];
+    if (const auto& failure = runs[i].failure) {
+      result.failures.push_back({row.name, tasks[i].settings.federation.seed, *failure});
+      continue;
+    }
     RunResult& run = runs[i].result;
     for (const std::string& note : run.notes)
       if (notes.insert(note).second) result.notes.push_back("Data: " + note + ".");
@@ -438,9 +477,11 @@ ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSe
         result.warnings.push_back(result.rows.size() > 1 ? row.name + ": " + warning : warning);
     row.runs.push_back(std::move(run));
   }
+  if (std::all_of(result.rows.begin(), result.rows.end(), [](const RowResult& row) { return row.runs.empty(); }))
+    throw failure_of_all(result);
   for (RowResult& row : result.rows) summarise(experiment, row);
 
-  write_file(result.table, table_text(experiment, result));
+  write_file(result.table, table_text(result));
   write_file(result.summary, summary_text(experiment, result));
   const bool judged = std::any_of(result.rows.begin(), result.rows.end(),
                                   [](const RowResult& row) { return !std::isnan(row.accuracy.mean); });

@@ -28,7 +28,7 @@ struct TuningTrial {
 struct RowResult {
   std::string name;
   PaperFigure paper;
-  std::vector<RunResult> runs;  // one a seed
+  std::vector<RunResult> runs;  // one a seed, but of those that failed
   std::vector<TuningTrial> trials;
   std::size_t chosen = 0;  // of the trials
 
@@ -39,8 +39,16 @@ struct RowResult {
   MeanDeviation spread;               // standard deviation between nodes
 };
 
+/// A run that could not be made, and why.
+struct RunFailure {
+  std::string row;
+  std::uint64_t seed = 0;
+  Error error;
+};
+
 struct ComparisonResult {
   std::vector<RowResult> rows;
+  std::vector<RunFailure> failures;
   std::vector<std::string> notes;     // to be said next to every figure
   std::vector<std::string> warnings;  // of the runs, each with its row
   std::string folder;
@@ -58,8 +66,11 @@ struct ComparisonSettings {
 };
 
 /// Runs what is not there yet of an experiment in OUTPUT/NAME, a folder for each row and seed, side by side with one
-/// thread each where there are several; first the candidates of rows that are tuned. Throws what run_in_folder()
-/// throws, and Error{kUsage} for settings of any row that do not go together, before anything is run.
+/// thread each where there are several; first the candidates of rows that are tuned. A run that fails does not keep the
+/// others from being made: it is among the failures, here and in the summary.
+///
+/// Throws Error{kUsage} for settings of any row that do not go together and for what check_folder() refuses, before
+/// anything is run; Stopped as run_in_folder() does.
 ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSettings& settings,
                                 const RunObserver& observer = {});
 

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "labelshift/core/error.hpp"
+#include "labelshift/core/version.hpp"
 #include "labelshift/data/input_file.hpp"
 #include "labelshift/data/safetensors.hpp"
 
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kEntry = "labelshift-federation";
+constexpr int kFormat = 2;  // 1 had neither this number nor sums
 constexpr const char* kPrefix = "checkpoint-";
 constexpr const char* kUnfinished = "checkpoint.tmp-";  // being written, or being taken away
 
@@ -211,6 +213,8 @@ void save_federation(const std::string& folder, const FederationState& state, co
     if (!values.empty()) tensors.push_back({name, {std::ssize(values)}, values});
   });
   Json json = state_json(state);
+  json["format"] = kFormat;
+  json["labelshift"] = version();
   json["history"] = history_json(state.history);
   write_safetensors(temporary + "/server.safetensors", tensors, {{kEntry, text_of(json)}});
   sync_directory(temporary + "/nodes");
@@ -249,6 +253,8 @@ FederationState load_federation(const std::string& checkpoint, NodeStore& store)
   read_checkpoint(checkpoint, [&] {
     const SafetensorsFile file(checkpoint + "/server.safetensors");
     const Json json = Json::parse(file.metadata(kEntry));
+    check_format(checkpoint, json.value("format", 1), kFormat, json.value("labelshift", "0.3.0 or older"));
+    file.require_sum();
     state = state_of(json);
     state.history = history_of(json.at("history"));
     if (state.round < 0 || !is_history(state.history))

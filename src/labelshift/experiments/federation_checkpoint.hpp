@@ -18,7 +18,8 @@ void save_federation(const std::string& folder, const FederationState& state, co
 /// The newest checkpoint in a run's folder; empty if there is none.
 std::string newest_checkpoint(const std::string& folder);
 
-/// Gives the nodes their memory of a checkpoint, and returns the state. Throws Error{kInput} if it is damaged.
+/// Gives the nodes their memory of a checkpoint, and returns the state. Throws Error{kInput} if it is damaged, or of a
+/// version that cannot be read.
 FederationState load_federation(const std::string& checkpoint, NodeStore& store);
 
 /// Whether these are evaluations as a federation makes them: all nodes in order, in rounds that ascend.

@@ -9,8 +9,6 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -19,6 +17,8 @@
 #include "labelshift/core/version.hpp"
 #include "labelshift/data/input_file.hpp"
 #include "labelshift/data/output_file.hpp"
+#include "labelshift/data/safetensors.hpp"
+#include "labelshift/data/sha256.hpp"
 #include "labelshift/data/text_lines.hpp"
 #include "labelshift/engine/in_process/in_process_engine.hpp"
 #include "labelshift/experiments/federation_checkpoint.hpp"
@@ -44,23 +44,35 @@ constexpr const char* kHeader =
     "round,node,examples,accuracy,loss,reweighted_source_accuracy,reweighted_low,reweighted_high,"
     "reweighted_effective_examples\n";
 
+constexpr const char* kSettingsName = "experiment.toml";
+constexpr const char* kRoundsName = "rounds.csv";
+constexpr const char* kSummaryName = "summary.json";
+constexpr const char* kModelName = "model.safetensors";
+constexpr const char* kBatchNormsName = "batch-norms";
+
+constexpr int kFormat = 1;  // of summary.json and all beside it
+
 struct Paths {
   explicit Paths(const std::string& folder)
-      : settings(folder + "/experiment.toml"),
-        rounds(folder + "/rounds.csv"),
-        summary(folder + "/summary.json"),
-        model(folder + "/model.safetensors"),
-        batch_norms(folder + "/batch-norms"),
+      : settings(folder + "/" + kSettingsName),
+        rounds(folder + "/" + kRoundsName),
+        summary(folder + "/" + kSummaryName),
+        model(folder + "/" + kModelName),
+        batch_norms(folder + "/" + kBatchNormsName),
+        sums(folder + "/" + kSumsFile),
         nodes(folder + "/nodes"),
         lock(folder + "/lock") {}
-  std::string settings, rounds, summary, model, batch_norms, nodes, lock;
+  std::string settings, rounds, summary, model, batch_norms, sums, nodes, lock;
 };
 
-std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) throw Error(ErrorKind::kInput, fmt::format("cannot read {}; check its permissions", path));
-  return text;
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+/// Why the whole run in a folder is not what was written; nothing if it is.
+std::optional<std::string> damage_of_run(const std::string& folder) {
+  return damage_of(folder, {kSettingsName, kRoundsName, kSummaryName, kModelName});
 }
 
 /// Keeps other processes out of a folder, as long as it lives. The file stays: a lock on a file that somebody removes
@@ -164,7 +176,7 @@ std::vector<NodeEvaluation> read_rounds(const std::string& path) {
 
 std::string summary_text(const RunSettings& settings, const RunResult& result) {
   const auto known = [](double value) { return std::isnan(value) ? Json(nullptr) : Json(value); };
-  Json json{{"version", version()}, {"seed", settings.federation.seed}};
+  Json json{{"format", kFormat}, {"version", version()}, {"seed", settings.federation.seed}};
   json["average_accuracy"] = known(average_accuracy(result.state.history));
   json["nodes"] = Json::array();
   for (const NodeEvaluation& one : result.last())
@@ -191,15 +203,22 @@ RunResult read_result(const RunTask& task) {
   const std::string settings_file = read_file(paths.settings);
   check_same_settings(task.folder, settings_file, task.settings_file);
   const std::string summary = read_file(paths.summary);
-  RunResult result{.folder = task.folder};
-  try {
-    const Json json = Json::parse(summary);
+  RunResult result{.folder = task.folder, .seed = task.settings.federation.seed};
+  const auto unless_damaged = [&](auto&& read) {
+    try {
+      return read();
+    } catch (const std::exception&) {
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{} is damaged; remove the folder {} and run it again", paths.summary, task.folder));
+    }
+  };
+  const Json json = unless_damaged([&] { return Json::parse(summary); });
+  const int format = unless_damaged([&] { return json.at("format").get<int>(); });
+  check_format(paths.summary, format, kFormat, unless_damaged([&] { return json.at("version").get<std::string>(); }));
+  unless_damaged([&] {
     result.state = described_state(json.at("federation").dump());
     result.notes = json.at("notes").get<std::vector<std::string>>();
-  } catch (const std::exception&) {
-    throw Error(ErrorKind::kInput,
-                fmt::format("{} is damaged; remove the folder {} and run it again", paths.summary, task.folder));
-  }
+  });
   result.state.history = read_rounds(paths.rounds);
   if (auto warning = other_version(task.folder, settings_file)) result.state.warnings.push_back(*warning);
   return result;
@@ -328,19 +347,28 @@ void check_nets(const FederationSettings& settings, const FederatedData& data) {
   if (settings.ratio.estimated()) check(settings.ratio.net);
 }
 
-/// Makes the folder this run's own. One where nothing was saved may have been of any run.
-void claim_folder(const RunTask& task, bool resume) {
+/// SHA256SUMS of all files of a whole run, of which the summary is still to be written.
+std::string sums_text(const std::string& folder, const std::string& summary) {
+  std::vector<std::string> names{kSettingsName, kRoundsName, kModelName};
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(folder) / kBatchNormsName, none))
+    names.push_back(fmt::format("{}/{}", kBatchNormsName, entry.path().filename().string()));
+  std::sort(names.begin(), names.end());
+  std::string text = sum_line(summary, kSummaryName);
+  for (const std::string& name : names) text += sum_line(read_file(folder + "/" + name), name);
+  return text;
+}
+
+/// Makes the folder, which was checked, this run's own. One where nothing was saved may have been of any run.
+void claim_folder(const RunTask& task) {
   const Paths paths(task.folder);
   std::error_code ignored;
-  if (const std::string checkpoint = newest_checkpoint(task.folder); !checkpoint.empty()) {
-    check_same_settings(task.folder, read_file(paths.settings), task.settings_file);
-    if (!resume)
-      throw Error(ErrorKind::kUsage, fmt::format("{} has a run that was stopped; go on from {} with --resume, or give "
-                                                 "another --output",
-                                                 task.folder, fs::path(checkpoint).filename().string()));
-  } else {
-    write_file(paths.settings, task.settings_file);
-  }
+  for (const std::string& path : {paths.settings, paths.rounds, paths.summary, paths.model, paths.sums})
+    if (fs::is_directory(path, ignored))
+      throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: it is a directory; remove it", path));
+  for (const std::string& path : {paths.summary, paths.sums}) fs::remove(path, ignored);  // of a run that is damaged
+  fs::remove_all(paths.batch_norms, ignored);
+  if (newest_checkpoint(task.folder).empty()) write_file(paths.settings, task.settings_file);
   remove_leftovers(task.folder);
   fs::remove_all(paths.nodes, ignored);
 }
@@ -355,13 +383,32 @@ std::vector<NodeEvaluation> RunResult::last() const {
 }
 
 bool is_finished(const RunTask& task) {
-  std::error_code ignored;
-  return fs::exists(Paths(task.folder).summary, ignored);
+  return exists(Paths(task.folder).summary) && !damage_of_run(task.folder);
+}
+
+void check_folder(const RunTask& task, bool resume) {
+  const Paths paths(task.folder);
+  const bool whole = exists(paths.summary);
+  const std::string checkpoint = newest_checkpoint(task.folder);
+  if (!whole && checkpoint.empty()) return;
+  check_same_settings(task.folder, read_file(paths.settings), task.settings_file);
+  if (whole && !exists(paths.sums))
+    throw Error(ErrorKind::kInput,
+                fmt::format("{} has no {}, so damage to its files would go unseen: labelshift 0.3.0 or older made it, "
+                            "or the file was lost; remove the folder to run it again, or choose another",
+                            task.folder, kSumsFile));
+  if (!whole && !resume)
+    throw Error(ErrorKind::kUsage, fmt::format("{} has a run that was stopped; go on from {} with --resume, or give "
+                                               "another --output",
+                                               task.folder, fs::path(checkpoint).filename().string()));
 }
 
 RunResult run_in_folder(const RunTask& task, const RunOptions& options, const RunObserver& observer) {
   const Paths paths(task.folder);
-  if (is_finished(task)) {
+  check_folder(task, options.resume);
+  const bool was_whole = exists(paths.summary);
+  const std::optional<std::string> damage = was_whole ? damage_of_run(task.folder) : std::nullopt;
+  if (was_whole && !damage) {
     RunResult result = read_result(task);
     result.was_there = true;
     return result;
@@ -380,7 +427,8 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ru
                                                 errno_text(error.value())));
   const FolderLock lock(task.folder, paths.lock);
   if (is_finished(task)) return read_result(task);  // by another process, meanwhile
-  claim_folder(task, options.resume);
+  check_folder(task, options.resume);               // again: nobody changes it now
+  claim_folder(task);
   const std::string data_found = fingerprint(data.sets);
 
   const FederationTask federation{.shape = data.shape, .class_names = data.class_names};
@@ -410,11 +458,15 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ru
                       std::ssize(data.nodes));
   RunSettings used = task.settings;
   used.federation = settings;
-  write_file(paths.summary, summary_text(used, result));
+  const std::string summary = summary_text(used, result);
+  write_file(paths.sums, sums_text(task.folder, summary));
+  write_file(paths.summary, summary);
   remove_checkpoints(task.folder);
   fs::remove_all(paths.nodes, error);
   // Read back, so that a run that is read and one that was just made are the same to all that follows.
-  return read_result(task);
+  result = read_result(task);
+  if (damage) result.state.warnings.push_back(*damage + ", so the run was made again");
+  return result;
 }
 
 }  // namespace labelshift

@@ -30,6 +30,7 @@ using RunObserver = std::function<bool(std::string_view stage, double done)>;
 /// What came of a run. `state` has no weights: those are in the folder.
 struct RunResult {
   std::string folder;
+  std::uint64_t seed = 0;
   FederationState state;
   std::vector<std::string> notes;  // about its data, to be said next to every figure
   bool was_there = false;          // and nothing was run
@@ -39,14 +40,19 @@ struct RunResult {
 };
 
 /// Runs a federation and keeps everything in its folder: experiment.toml with all settings, rounds.csv,
-/// model.safetensors and summary.json, which is written last. While it runs there are checkpoints. A folder with a
-/// whole run of the same settings is read and nothing is done.
+/// model.safetensors, SHA256SUMS of them all, and summary.json, which is written last. While it runs there are
+/// checkpoints. A folder with a whole run of the same settings is read and nothing is done; one whose files are not
+/// what SHA256SUMS says is run again, with a warning.
 ///
-/// Throws Error{kUsage} if the folder is in use, has a run with other settings, or one that was stopped and is not to
-/// be resumed; Stopped if the observer says so, and then what could be saved is.
+/// Throws what check_folder() throws, and Error{kUsage} if the folder is in use; Stopped if the observer says so, and
+/// then what could be saved is.
 RunResult run_in_folder(const RunTask& task, const RunOptions& options, const RunObserver& observer = {});
 
-/// Whether the folder has a whole run.
+/// Whether the folder has a whole run, nothing of which is missing or damaged.
 bool is_finished(const RunTask& task);
+
+/// Throws Error{kUsage} if the folder has a run with other settings, or one that was stopped and is not to be resumed;
+/// Error{kInput} if it has a whole run without SHA256SUMS, as an older version left it.
+void check_folder(const RunTask& task, bool resume);
 
 }  // namespace labelshift

@@ -5,11 +5,12 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <sstream>
 
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/estimators.hpp"
@@ -18,7 +19,9 @@
 #include "labelshift/core/rng.hpp"
 #include "labelshift/core/version.hpp"
 #include "labelshift/data/csv_reader.hpp"
+#include "labelshift/data/input_file.hpp"
 #include "labelshift/data/output_file.hpp"
+#include "labelshift/data/sha256.hpp"
 #include "labelshift/data/splits.hpp"
 #include "labelshift/learning/model_selection.hpp"
 #include "labelshift/learning/trainer.hpp"
@@ -68,9 +71,16 @@ void claim_folder(const std::string& folder, const Json& settings) {
     throw Error(ErrorKind::kSystem, fmt::format("cannot make the folder {}/parts: {}", folder, error.message()));
   const std::string path = folder + "/settings.json";
   const std::string text = settings.dump(2) + '\n';
-  if (std::ifstream existing(path); existing) {
-    const std::string found{std::istreambuf_iterator<char>(existing), {}};
+  if (fs::exists(path, error)) {
+    const std::string found = read_file(path);
     if (found == text) return;
+    const Json other = Json::parse(found, /*callback=*/nullptr, /*allow_exceptions=*/false);
+    const std::string by = other.is_object() ? other.value("version", Json()).dump() : "";
+    if (!by.empty() && by != Json(version()).dump())
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("{} was started by labelshift {}, and this is {}, whose bits may differ; go on with that "
+                              "version, remove the folder, or choose another",
+                              folder, by, version()));
     throw Error(ErrorKind::kUsage,
                 fmt::format("{} was started with other settings, see its settings.json; repeat those to go on with it, "
                             "give another --output, or remove the folder",
@@ -88,26 +98,45 @@ struct Point {
   std::string path;
 };
 
+// The last line of a part is this and the SHA-256 of those before it.
+constexpr std::string_view kSumLine = "sha256,";
+
+/// The text of a part without its sum; nothing if there is no part, or another one than was written.
+std::optional<std::string> read_part(const std::string& path) {
+  try {
+    std::string text = read_file(path);
+    const std::size_t at = text.rfind(kSumLine);
+    if (at == text.npos) return std::nullopt;
+    const std::string last = text.substr(at);
+    text.resize(at);
+    return last == fmt::format("{}{}\n", kSumLine, sha256_of(text)) ? std::optional(std::move(text)) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 void write_point(const std::string& path, const std::vector<TrialRow>& rows) {
   std::string text = "method,predictor,trial,mse\n";
   for (const TrialRow& row : rows)
     text += fmt::format("{},{},{},{}\n", row.method, row.predictor, row.trial, row.mse);  // shortest that reads back
-  write_file(path, text);
+  write_file(path, fmt::format("{}{}{}\n", text, kSumLine, sha256_of(text)));
 }
 
 std::vector<TrialRow> read_point(const std::string& path, const RatioPanel& panel, int trials) {
-  const CsvMatrix cells = read_csv(InputFile(path));
+  std::istringstream text(read_part(path).value_or(""));
+  RowReader reader(text, /*columns=*/4, path);
   std::vector<TrialRow> rows;
   for (int method = 0; method < static_cast<int>(panel.methods.size()); ++method)
     for (int predictor = 0; predictor < panel.predictors; ++predictor)
       for (int trial = 0; trial < trials; ++trial) rows.push_back({method, predictor, trial});
-  bool valid = cells.values.cols() == 4 && cells.values.rows() == std::ssize(rows);
-  for (Index i = 0; valid && i < cells.values.rows(); ++i) {
-    rows[i].mse = cells.values(i, 3);
-    valid = cells.values(i, 0) == rows[i].method && cells.values(i, 1) == rows[i].predictor &&
-            cells.values(i, 2) == rows[i].trial && rows[i].mse >= 0.0;
+  std::vector<double> cells;
+  bool valid = true;
+  for (TrialRow& row : rows) {
+    valid = valid && reader.next(cells) && cells[0] == row.method && cells[1] == row.predictor &&
+            cells[2] == row.trial && cells[3] >= 0.0;
+    if (valid) row.mse = cells[3];
   }
-  if (!valid)
+  if (!valid || reader.next(cells))
     throw Error(ErrorKind::kInput, fmt::format("{} is not a part of this study; remove it to make it again", path));
   return rows;
 }
@@ -382,7 +411,7 @@ StudyResult run_ratio_study(const RatioFigure& whole, const StudySettings& setti
   }
   std::vector<Job> todo;
   for (const Point& point : points) {
-    if (fs::exists(point.path)) continue;
+    if (read_part(point.path)) continue;
     todo.push_back(
         {static_cast<double>(point.size) * figure.panels[point.panel].predictors, [&](const WorkObserver& watch) {
            const auto stream = (static_cast<std::uint64_t>(point.panel) << 16) + point.index;
@@ -419,7 +448,7 @@ StudyCost estimate_cost(const RatioFigure& whole, const StudySettings& settings,
   }
   std::map<std::string, double> per_row;
   for (const Point& point : points_of(figure, scale, folder)) {
-    if (fs::exists(point.path)) continue;
+    if (read_part(point.path)) continue;
     const RatioPanel& panel = figure.panels[point.panel];
     for (const std::string& method : panel.methods) {
       const std::string estimator = parts_of(method).estimator;

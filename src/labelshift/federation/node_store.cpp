@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -14,6 +15,7 @@
 #include "labelshift/core/error.hpp"
 #include "labelshift/data/input_file.hpp"
 #include "labelshift/data/safetensors.hpp"
+#include "labelshift/data/sha256.hpp"
 #include "labelshift/data/text_lines.hpp"
 
 namespace labelshift {
@@ -21,9 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A saved store is this file: tensors are what was in memory, metadata name what was on disk by its number of floats.
-// The files 0.f32, 1.f32, ... beside it belong to the metadata in their order, so that no path is ever read from a
-// file.
+// A saved store is this file: tensors are what was in memory, metadata name what was on disk by its number of floats
+// and its SHA-256. The files 0.f32, 1.f32, ... beside it belong to the metadata in their order, so that no path is ever
+// read from a file.
 constexpr const char* kSaved = "nodes.safetensors";
 constexpr const char* kExtension = ".f32";  // floats and nothing else
 
@@ -44,6 +46,21 @@ std::string key_of(Index node, const std::string& name) {
 bool parse_count(std::string_view text, std::uint64_t& count) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   return error == std::errc() && end == text.data() + text.size() && fmt::to_string(count) == text;
+}
+
+std::string sum_of(std::span<const float> values) {
+  return sha256_of({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
+}
+
+/// The floats of a file that has this many of them and this sum.
+std::vector<float> read_floats(const std::string& path, std::uint64_t count, const std::string& sum) {
+  const std::string bytes = read_file(path);
+  if (bytes.size() % sizeof(float) != 0 || bytes.size() / sizeof(float) != count)
+    refuse(path, fmt::format("found {} bytes, expected {} numbers of 4; copy it again", bytes.size(), count));
+  std::vector<float> values(count);
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (sum_of(values) != sum) refuse(path, "its bytes are not those it was written with, by its SHA-256; copy it again");
+  return values;
 }
 
 void check_key(const std::string& path, const std::string& key) {
@@ -74,13 +91,15 @@ void sync_all(const std::string& folder) {
 
 /// A file of the store's own, which goes with its last user. A link to it in a saved store stays.
 struct NodeStore::File {
-  File(std::string path_, std::uint64_t count_) : path(std::move(path_)), count(count_) {}
+  File(std::string path_, std::uint64_t count_, std::string sum_)
+      : path(std::move(path_)), count(count_), sum(std::move(sum_)) {}
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   ~File() { ::unlink(path.c_str()); }
 
   const std::string path;
   const std::uint64_t count;  // of floats
+  const std::string sum;      // SHA-256
 };
 
 NodeStore::NodeStore(NodeStoreSettings settings) : settings_(std::move(settings)) {}
@@ -106,7 +125,7 @@ std::string NodeStore::new_path() {
 }
 
 std::shared_ptr<const NodeStore::File> NodeStore::write_file(std::span<const float> values) {
-  const auto file = std::make_shared<const File>(new_path(), values.size());
+  const auto file = std::make_shared<const File>(new_path(), values.size(), sum_of(values));
   errno = 0;
   std::ofstream out(file->path, std::ios::binary);
   out.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(values.size_bytes()));
@@ -124,12 +143,7 @@ std::vector<float> NodeStore::get(Index node, const std::string& name) const {
     if (!found->second.file) return found->second.values;
     file = found->second.file;
   }
-  std::vector<float> values(file->count);
-  const auto bytes = static_cast<std::streamsize>(values.size() * sizeof(float));
-  std::ifstream in(file->path, std::ios::binary);
-  if (!in.read(reinterpret_cast<char*>(values.data()), bytes))
-    refuse(file->path, fmt::format("found {} bytes, expected {}; was it changed meanwhile?", in.gcount(), bytes));
-  return values;
+  return read_floats(file->path, file->count, file->sum);
 }
 
 void NodeStore::put(Index node, const std::string& name, std::vector<float> values) {
@@ -168,7 +182,7 @@ void NodeStore::save(const std::string& folder) const {
     }
     const std::string path = fmt::format("{}/{}{}", folder, counts.size(), kExtension);
     link_or_copy(entry.file->path, path);
-    counts[key] = fmt::to_string(entry.file->count);
+    counts[key] = fmt::format("{} {}", entry.file->count, entry.file->sum);
   }
   if (!counts.empty()) sync_all(folder);
   write_safetensors(folder + "/" + kSaved, tensors, counts);
@@ -176,6 +190,7 @@ void NodeStore::save(const std::string& folder) const {
 
 void NodeStore::load(const std::string& folder) {
   const SafetensorsFile saved(folder + "/" + kSaved);
+  saved.require_sum();
   std::map<std::string, Entry> entries;
   std::uint64_t in_memory = 0;
   for (const NamedTensor& tensor : saved.tensors()) {
@@ -192,16 +207,17 @@ void NodeStore::load(const std::string& folder) {
   for (const auto& [key, text] : saved.metadata()) {
     check_key(saved.path(), key);
     std::uint64_t count = 0;
-    if (!parse_count(text, count))
-      refuse(saved.path(), fmt::format("{} has {} values, expected a whole number", excerpt(key), excerpt(text)));
+    const std::size_t space = text.find(' ');
+    if (space == text.npos || !parse_count(std::string_view(text).substr(0, space), count))
+      refuse(saved.path(),
+             fmt::format("{} has {}, expected a number of values and a sum", excerpt(key), excerpt(text)));
+    const std::string sum = text.substr(space + 1);
     if (entries.contains(key)) refuse(saved.path(), fmt::format("names {} twice", excerpt(key)));
     const std::string path = fmt::format("{}/{}{}", folder, number++, kExtension);
     std::error_code error;
     if (!fs::is_regular_file(fs::symlink_status(path, error))) refuse(path, "is missing or no file; copy it again");
-    const std::uint64_t bytes = fs::file_size(path, error);
-    if (error || bytes % sizeof(float) != 0 || bytes / sizeof(float) != count)
-      refuse(path, fmt::format("found {} bytes, expected {} numbers of 4; copy it again", bytes, count));
-    auto file = std::make_shared<const File>(new_path(), count);
+    read_floats(path, count, sum);
+    auto file = std::make_shared<const File>(new_path(), count, sum);
     link_or_copy(path, file->path);
     entries[key].file = std::move(file);
   }

@@ -25,7 +25,7 @@ class NodeStore {
   explicit NodeStore(NodeStoreSettings settings);
   ~NodeStore();
 
-  /// Empty if there is nothing of this name.
+  /// Empty if there is nothing of this name. Throws Error{kInput} if it was on disk and is not what was written.
   std::vector<float> get(Index node, const std::string& name) const;
   /// What is there of this name is replaced; by nothing, if there are no values.
   void put(Index node, const std::string& name, std::vector<float> values);
