@@ -47,7 +47,8 @@ report-node = 2
 set = "fashion-mnist"
 partition = "shares"
 train-shares = [[1, 2], [2, 1]]
-test-shares = [[3, 0], [0, 3]]
+sizes = [2, 0.5]
+test-shares = [[0.75, 0.25], [0, 1]]
 [model]
 net = "resnet18"
 net-settings = {width = 8}
@@ -75,6 +76,8 @@ device = "cuda"
   EXPECT_EQ(experiment.runs[0].name, "iw-erm");
   const auto& [data, federation, checkpoint_every] = experiment.runs[0].settings;
   EXPECT_THAT(data.train_shares, ElementsAre(ElementsAre(1, 2), ElementsAre(2, 1)));
+  EXPECT_THAT(data.test_shares, ElementsAre(ElementsAre(0.75, 0.25), ElementsAre(0, 1)));
+  EXPECT_THAT(data.sizes, ElementsAre(2, 0.5));
   EXPECT_EQ(federation.model.settings.at("width"), "8");
   EXPECT_EQ(federation.rounds, 7);
   EXPECT_EQ(federation.weighting, Weighting::kPooled);
@@ -169,8 +172,10 @@ TEST(ExperimentText, SaysWhatIsWrongWithAValue) {
       "e.toml, line 2: model.net-settings is a table, expected a table of numbers or names, such as {width = "
       "8}");
   expect_refused("[data]\ntrain-shares = [[1, -1]]\n",
-                 "e.toml, line 2: data.train-shares is a list, expected a list of whole numbers for each node, one a "
+                 "e.toml, line 2: data.train-shares is a list, expected a list of numbers for each node, one a "
                  "class");
+  expect_refused("[data]\nsizes = [1, \"2\"]\n",
+                 "e.toml, line 2: data.sizes is a list, expected a list of numbers, one a node");
   expect_refused("[data]\nfolders = [{train = \"a\"}]\n",
                  "e.toml, line 2: data.folders is a list, expected a list of {train = PATH, test = PATH}, one for each "
                  "node");

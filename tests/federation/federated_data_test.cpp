@@ -161,6 +161,56 @@ TEST_F(FederatedDataTest, SplitsByShares) {
   EXPECT_EQ(alone.nodes[0].test_rows, data.nodes[1].test_rows);
 }
 
+TEST_F(FederatedDataTest, TakesFractionsAsShares) {
+  DataSettings whole{.set = kSmall, .partition = "shares"};
+  whole.train_shares = {{95, 5, 0, 0, 0, 0, 0, 0, 0, 0}, {1, 99, 0, 0, 0, 0, 0, 0, 0, 0}};
+  whole.test_shares = whole.train_shares;
+  DataSettings fractions = whole;
+  for (auto* shares : {&fractions.train_shares, &fractions.test_shares})
+    for (auto& node : *shares)
+      for (double& share : node) share /= 100.0;  // 0.95, 0.05, ..., none of which a double has exactly
+  const FederatedData one = make_federated_data(whole, 0), other = make_federated_data(fractions, 0);
+  for (std::size_t k = 0; k < 2; ++k) {
+    EXPECT_EQ(one.nodes[k].train_rows, other.nodes[k].train_rows);
+    EXPECT_EQ(one.nodes[k].test_rows, other.nodes[k].test_rows);
+  }
+  fractions.train_shares = fractions.test_shares = {std::vector<double>(10, 0.1), {1, 0, 0, 0, 0, 0, 0, 0, 0, 0}};
+  EXPECT_EQ(make_federated_data(fractions, 0).nodes.size(), 2u);  // ten tenths are one, though not to the bit
+}
+
+TEST_F(FederatedDataTest, MakesNodesOfDifferentSizes) {
+  DataSettings settings{.set = kSmall, .partition = "shares", .sizes = {2, 0.5}};
+  settings.train_shares = settings.test_shares = {{4, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 4}};
+  const FederatedData shares = make_federated_data(settings, 0);
+  // Class 0 is the heaviest, 2 * 4 + 0.5 * 1 = 8.5, so all of its n are dealt out: n 8 / 8.5 and n 0.5 / 8.5.
+  const std::vector<Index> first = counts_of(shares.nodes[0]), second = counts_of(shares.nodes[1]);
+  std::vector<Index> all = class_counts(shares.sets[0]->labels, all_rows(shares.sets[0]->size()), 10);
+  const Index n = *std::min_element(all.begin(), all.end());
+  EXPECT_EQ(first[0], n * 16 / 17);
+  EXPECT_EQ(first[9], n * 4 / 17);
+  EXPECT_EQ(second[0], n * 1 / 17);
+  EXPECT_EQ(second[9], n * 4 / 17);
+  for (const char* partition : {"iid", "dirichlet"}) {
+    const FederatedData data =
+        make_federated_data({.set = kSmall, .partition = partition, .nodes = 3, .sizes = {1, 2, 1}}, 0);
+    const auto total = static_cast<double>(data.sets[0]->size());
+    const double parts[] = {0.25, 0.5, 0.25};
+    for (std::size_t k = 0; k < 3; ++k)
+      EXPECT_NEAR(static_cast<double>(data.nodes[k].train_rows.size()), total * parts[k], 1.0) << partition;
+    EXPECT_EQ(holdings_of(data).train, static_cast<std::size_t>(data.sets[0]->size()));
+    EXPECT_EQ(holdings_of(data).test, static_cast<std::size_t>(data.sets[1]->size()));
+  }
+  const auto refused = [&](const DataSettings& wrong, const std::string& message) {
+    expect_error(ErrorKind::kUsage, message, [&] { make_federated_data(wrong, 0); });
+  };
+  refused({.set = kSmall, .partition = "iid", .nodes = 3, .sizes = {1, 2}},
+          "data: found 2 sizes, expected 3, one for each node");
+  refused({.set = kSmall, .partition = "iid", .nodes = 2, .sizes = {1, 0}},
+          "data: found a size that is no number above 0; every node needs one");
+  refused({.sizes = {1}, .folders = {{kSmall, kSmall}}},
+          "data: folders of nodes are as large as they are; leave sizes out");
+}
+
 TEST_F(FederatedDataTest, TakesAFractionOfBothParts) {
   const DataSettings settings{.set = kSmall, .partition = "iid", .nodes = 2, .fraction = 0.1};
   const FederatedData data = make_federated_data(settings, 0);
@@ -327,8 +377,7 @@ TEST(FederatedData, RefusesSettingsThatMakeNoFederation) {
   DataSettings shares{.set = kSmall, .partition = "shares", .train_shares = {{1, 2}}, .test_shares = {{1, 2}}};
   refused(shares, ErrorKind::kUsage,
           "data: the training shares of node 1 are 2 numbers, expected 10, one for each class");
-  const std::vector<std::vector<std::int64_t>> nothing{std::vector<std::int64_t>(10)},
-      something{std::vector<std::int64_t>(10, 1)};
+  const std::vector<std::vector<double>> nothing{std::vector<double>(10)}, something{std::vector<double>(10, 1)};
   for (const bool train : {true, false}) {
     DataSettings none{.set = kSmall, .partition = "shares"};
     none.train_shares = train ? nothing : something;

@@ -55,8 +55,9 @@ HoldOut hold_out(std::span<const int> labels, std::span<const Index> rows, Index
 HoldOut hold_out_repeated(std::span<const int> labels, std::span<const Index> rows, Index classes, PartSize size,
                           std::uint64_t seed);
 
-/// The label distributions P of K nodes as integers: P_kc = shares(k, c) / sum of row k, and all rows have the same
-/// sum. With floating point the floor in split_by_nodes() is off by one where it matters: 474 instead of 475.
+/// The label distributions P of K nodes as integers: P_kc = shares(k, c) / sum of row k. The sums are the sizes w of
+/// the nodes, the same for all in the paper. With floating point the floor in split_by_nodes() is off by one where it
+/// matters: 474 instead of 475.
 struct NodeDistributions {
   Eigen::Matrix<std::int64_t, Eigen::Dynamic, Eigen::Dynamic> shares;  // (K, m) non-negative
 
@@ -64,9 +65,9 @@ struct NodeDistributions {
   Index classes() const { return shares.cols(); }
 };
 
-/// The paper's split: of class c, cut to the size of the smallest class, n, node k gets
-/// floor(n P_kc / max_c' sum_k P_kc') examples. No row goes to two nodes. Returns the rows of each of the K nodes.
-/// Throws Error{kInput} if `distributions` are none or a class has no examples.
+/// The paper's split, with sizes: of class c, cut to the size of the smallest class, n, node k gets
+/// floor(n w_k P_kc / max_c' sum_k w_k P_kc') examples. No row goes to two nodes. Returns the rows of each of the K
+/// nodes. Throws Error{kInput} if `distributions` are none or a class has no examples.
 std::vector<std::vector<Index>> split_by_nodes(std::span<const int> labels, std::span<const Index> rows,
                                                const NodeDistributions& distributions, std::uint64_t seed);
 

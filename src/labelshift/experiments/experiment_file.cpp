@@ -29,6 +29,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uintmax_t kLongestFile = 10'000'000;
 constexpr std::ptrdiff_t kMostDots = 20'000;
+constexpr double kLargestShare = 1e9;
 
 /// What stands in a message for a value.
 std::string shown(const toml::node& value) {
@@ -211,6 +212,8 @@ Row net(const char* section, const char* summary, Field field) {
             std::error_code ignored;
             if (std::find(known.begin(), known.end(), field(run).name) == known.end() &&
                 !fs::exists(field(run).name, ignored)) {
+              if (fs::path(field(run).name).is_absolute())
+                InputFile{field(run).name};  // throws that there is no such file
               known.emplace_back("the path of a TorchScript file");
               throw unknown_name("net", found->get(), known);
             }
@@ -248,25 +251,50 @@ Row net_settings(const char* section, Field field) {
           }};
 }
 
+/// Appends the numbers of a list; false if there is anything else in it, or a number below 0.
+bool read_numbers(const toml::array& list, std::vector<double>& numbers) {
+  for (const toml::node& entry : list) {
+    const auto number = entry.value<double>();
+    if (!entry.is_number() || !number || !(*number >= 0.0 && *number <= kLargestShare)) return false;
+    numbers.push_back(*number);
+  }
+  return true;
+}
+
+Row sizes() {
+  return {
+      "data",
+      "sizes",
+      "a list of numbers, one a node",
+      "how large the nodes are to one another: with [2, 1] the first gets twice as many examples; all the same if it "
+      "is left out",
+      [](const toml::node& value, RunSettings& run, const fs::path&) {
+        const auto* list = value.as_array();
+        std::vector<double> result;
+        if (!list || !read_numbers(*list, result)) return false;
+        run.data.sizes = std::move(result);
+        return true;
+      },
+      [](const RunSettings& run) {
+        return run.data.sizes.empty() ? "" : fmt::format("[{}]", fmt::join(run.data.sizes, ", "));
+      }};
+}
+
 template <typename Field>
 Row shares(const char* key, const char* summary, Field field) {
   return {"data",
           key,
-          "a list of whole numbers for each node, one a class",
+          "a list of numbers for each node, one a class",
           summary,
           [=](const toml::node& value, RunSettings& run, const fs::path&) {
             const auto* nodes = value.as_array();
             if (!nodes) return false;
-            std::vector<std::vector<std::int64_t>> result;
+            std::vector<std::vector<double>> result;
             for (const toml::node& node : *nodes) {
               const auto* numbers = node.as_array();
               if (!numbers) return false;
               result.emplace_back();
-              for (const toml::node& entry : *numbers) {
-                const auto* share = entry.as_integer();
-                if (!share || share->get() < 0) return false;
-                result.back().push_back(share->get());
-              }
+              if (!read_numbers(*numbers, result.back())) return false;
             }
             field(run) = std::move(result);
             return true;
@@ -369,6 +397,7 @@ const std::vector<Row>& rows() {
       shares("train-shares", "of shares: the label mix of each node's training examples",
              field(&DataSettings::train_shares)),
       shares("test-shares", "of shares: the label mix of each node's test examples", field(&DataSettings::test_shares)),
+      sizes(),
       folders(),
       number("data", "fraction", 1e-6, 1.0, "of the data set's examples that are used", field(&DataSettings::fraction)),
       whole("data", "only-node", 0, 1'000'000, "leaves all nodes but this one out, counted from 1; 0: none",

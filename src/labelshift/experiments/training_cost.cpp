@@ -27,20 +27,20 @@ Dataset random_examples(const ExampleShape& shape, Index classes, Index examples
 /// Examples of all nodes, of one part of a data set with so many.
 double used_examples(const DataSettings& data, Index classes, Index available, bool train) {
   const double size = data.fraction * static_cast<double>(available);
-  NodeDistributions distributions;
+  Eigen::MatrixXd shares;  // (K, m)
   if (data.partition == "shares") {
-    const auto& shares = train ? data.train_shares : data.test_shares;
-    distributions.shares.resize(std::ssize(shares), classes);
-    for (std::size_t k = 0; k < shares.size(); ++k)
-      for (Index c = 0; c < classes; ++c) distributions.shares(static_cast<Index>(k), c) = shares[k][c];
+    const auto& given = train ? data.train_shares : data.test_shares;
+    shares.resize(std::ssize(given), classes);
+    for (std::size_t k = 0; k < given.size(); ++k)
+      for (Index c = 0; c < classes; ++c) shares(static_cast<Index>(k), c) = given[k][c];
   } else if (data.partition != "iid" && data.partition != "dirichlet") {
     const NodeTable& table = find_node_table(data.partition);
-    distributions = train ? table.train_distributions() : table.test_distributions();
+    shares = (train ? table.train_distributions() : table.test_distributions()).shares.cast<double>();
   } else {
     return size;
   }
+  for (std::size_t k = 0; k < data.sizes.size(); ++k) shares.row(static_cast<Index>(k)) *= data.sizes[k];
   // The class that is asked for most is used up.
-  const auto shares = distributions.shares.cast<double>();
   return size / static_cast<double>(classes) * shares.sum() / shares.colwise().sum().maxCoeff();
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 
@@ -36,18 +37,31 @@ void shuffle(std::vector<Index>& rows, Rng& rng) {
   for (auto left = std::ssize(rows); left > 1; --left) std::swap(rows[left - 1], rows[rng.below(left)]);
 }
 
-/// How many of `n` examples node k of K gets if all get the same to one.
-Index even_share(Index n, Index k, Index nodes) {
-  return n * (k + 1) / nodes - n * k / nodes;
+/// How many of `n` examples each of K nodes gets, in proportion to their sizes to one, or all the same.
+std::vector<Index> node_sizes(Index n, Index nodes, const std::vector<double>& sizes) {
+  std::vector<Index> result;
+  const double whole = std::accumulate(sizes.begin(), sizes.end(), 0.0);
+  double part = 0.0;
+  for (Index k = 0, taken = 0; k < nodes; ++k) {
+    Index until = n * (k + 1) / nodes;
+    if (!sizes.empty()) {
+      part += sizes[static_cast<std::size_t>(k)];
+      // A whole number that rounding has made a little less is meant to be that number.
+      until = k + 1 == nodes ? n : static_cast<Index>(std::floor(static_cast<double>(n) * (part / whole) + 1e-6));
+    }
+    result.push_back(until - taken);
+    taken = until;
+  }
+  return result;
 }
 
-NodeRows deal_evenly(std::vector<Index> rows, Index nodes, std::uint64_t seed) {
+NodeRows deal_evenly(std::vector<Index> rows, const std::vector<Index>& sizes, std::uint64_t seed) {
   Rng rng(seed ^ kDealSalt);
   shuffle(rows, rng);
-  NodeRows result(static_cast<std::size_t>(nodes));
+  NodeRows result(sizes.size());
   auto next = rows.begin();
-  for (Index k = 0; k < nodes; ++k) {
-    const auto end = next + even_share(std::ssize(rows), k, nodes);
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    const auto end = next + sizes[k];
     result[k].assign(next, end);
     std::sort(result[k].begin(), result[k].end());
     next = end;
@@ -55,20 +69,20 @@ NodeRows deal_evenly(std::vector<Index> rows, Index nodes, std::uint64_t seed) {
   return result;
 }
 
-/// Every node draws a prior, and then its even share example by example; a class that has none left is out of its
-/// prior from there on.
-NodeRows deal_by_dirichlet(const Dataset& data, const std::vector<Index>& rows, Index nodes, double alpha,
-                           std::uint64_t seed) {
+/// Every node draws a prior, and then its examples one by one; a class that has none left is out of its prior from
+/// there on.
+NodeRows deal_by_dirichlet(const Dataset& data, const std::vector<Index>& rows, const std::vector<Index>& sizes,
+                           double alpha, std::uint64_t seed) {
   NodeRows by_class = rows_by_class(data.labels, rows, data.classes());
   for (std::size_t c = 0; c < by_class.size(); ++c) {
     Rng rng(seed ^ kDealSalt, c);
     shuffle(by_class[c], rng);
   }
-  NodeRows result(static_cast<std::size_t>(nodes));
-  for (Index k = 0; k < nodes; ++k) {
-    Rng rng(seed ^ kDealSalt, by_class.size() + static_cast<std::uint64_t>(k));
+  NodeRows result(sizes.size());
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    Rng rng(seed ^ kDealSalt, by_class.size() + k);
     const Eigen::VectorXd prior = dirichlet_prior(data.classes(), alpha, rng);
-    for (Index left = even_share(std::ssize(rows), k, nodes); left > 0; --left) {
+    for (Index left = sizes[k]; left > 0; --left) {
       double mass = 0.0, examples = 0.0;
       for (std::size_t c = 0; c < by_class.size(); ++c) {
         examples += static_cast<double>(by_class[c].size());
@@ -90,16 +104,28 @@ NodeRows deal_by_dirichlet(const Dataset& data, const std::vector<Index>& rows, 
   return result;
 }
 
-NodeDistributions distributions_of(const std::vector<std::vector<std::int64_t>>& shares, Index classes,
-                                   std::string_view which) {
-  NodeDistributions result;
-  result.shares.resize(std::ssize(shares), classes);
+/// Shares, times the sizes of the nodes, in the largest power of ten of which all are multiples, or nearly so.
+NodeDistributions distributions_of(Eigen::MatrixXd shares, const std::vector<double>& sizes) {
+  for (std::size_t k = 0; k < sizes.size(); ++k) shares.row(static_cast<Index>(k)) *= sizes[k];
+  constexpr double kFinest = 1e9, kLargest = 1e18, kRounding = 1e-6;
+  double scale = 1.0;
+  const auto whole = [&] {
+    const Eigen::ArrayXXd scaled = shares.array() * scale;
+    return ((scaled - scaled.round()).abs() < kRounding).all();
+  };
+  while (scale < kFinest && shares.maxCoeff() * scale < kLargest / 10.0 && !whole()) scale *= 10.0;
+  return {.shares = (shares.array() * scale).round().cast<std::int64_t>()};
+}
+
+/// (K, m)
+Eigen::MatrixXd matrix_of(const std::vector<std::vector<double>>& shares, Index classes, std::string_view which) {
+  Eigen::MatrixXd result(std::ssize(shares), classes);
   for (std::size_t k = 0; k < shares.size(); ++k) {
     if (std::ssize(shares[k]) != classes)
       refuse(which == kTraining ? "data.train-shares" : "data.test-shares",
              fmt::format("the {} shares of node {} are {} numbers, expected {}, one for each class", which, k + 1,
                          shares[k].size(), classes));
-    for (Index c = 0; c < classes; ++c) result.shares(static_cast<Index>(k), c) = shares[k][c];
+    for (Index c = 0; c < classes; ++c) result(static_cast<Index>(k), c) = shares[k][c];
   }
   return result;
 }
@@ -110,12 +136,14 @@ NodeRows partition(const DataSettings& settings, const Dataset& data, bool train
   std::vector<Index> rows = all_rows(data.size());
   if (settings.fraction != 1.0)
     rows = stratified_part(data.labels, rows, data.classes(), Fraction{settings.fraction}, salted);
-  if (settings.partition == "iid") return deal_evenly(std::move(rows), settings.nodes, salted);
-  if (settings.partition == "dirichlet") return deal_by_dirichlet(data, rows, settings.nodes, settings.alpha, salted);
+  const std::vector<Index> sizes = node_sizes(std::ssize(rows), settings.nodes, settings.sizes);
+  if (settings.partition == "iid") return deal_evenly(std::move(rows), sizes, salted);
+  if (settings.partition == "dirichlet") return deal_by_dirichlet(data, rows, sizes, settings.alpha, salted);
   NodeDistributions distributions;
   if (settings.partition == "shares") {
-    distributions = distributions_of(train ? settings.train_shares : settings.test_shares, data.classes(),
-                                     train ? kTraining : "test");
+    distributions = distributions_of(
+        matrix_of(train ? settings.train_shares : settings.test_shares, data.classes(), train ? kTraining : "test"),
+        settings.sizes);
   } else {
     const NodeTable& table = find_node_table(settings.partition);
     distributions = train ? table.train_distributions() : table.test_distributions();
@@ -123,17 +151,16 @@ NodeRows partition(const DataSettings& settings, const Dataset& data, bool train
       refuse("data.partition",
              fmt::format("the partition {} is one of {} classes, but {} has {}; use iid, dirichlet or shares",
                          table.name, distributions.classes(), settings.set, data.classes()));
+    distributions = distributions_of(distributions.shares.cast<double>(), settings.sizes);
   }
   return split_by_nodes(data.labels, rows, distributions, salted);
 }
 
-void check_shares(const std::vector<std::vector<std::int64_t>>& shares, const char* key) {
-  const auto sum = [](const std::vector<std::int64_t>& of) {
-    return std::accumulate(of.begin(), of.end(), 0.0,
-                           [](double a, std::int64_t b) { return a + static_cast<double>(b); });
-  };
+void check_shares(const std::vector<std::vector<double>>& shares, const char* key) {
+  constexpr double kRounding = 1e-6;  // of fractions such as 0.333333
+  const auto sum = [](const std::vector<double>& of) { return std::accumulate(of.begin(), of.end(), 0.0); };
   for (std::size_t k = 0; k < shares.size(); ++k)
-    if (sum(shares[k]) != sum(shares.front()) || !(sum(shares[k]) > 0.0))
+    if (std::abs(sum(shares[k]) - sum(shares.front())) > kRounding * sum(shares.front()) || !(sum(shares[k]) > 0.0))
       refuse(key, fmt::format("the shares of node {} add up to {}, and those of node 1 to {}; make them all add up to "
                               "the same, more than 0",
                               k + 1, sum(shares[k]), sum(shares.front())));
@@ -183,6 +210,7 @@ Index all_nodes(const DataSettings& settings) {
 }
 
 void check_folders(const DataSettings& settings) {
+  if (!settings.sizes.empty()) refuse("data.sizes", "folders of nodes are as large as they are; leave sizes out");
   if (!settings.partition.empty()) refuse("data.partition", "folders of nodes need no partition; leave it out");
   if (settings.nodes > 0) refuse("data.nodes", "there are as many nodes as folders; leave nodes out");
   if (settings.fraction != 1.0)
@@ -205,6 +233,10 @@ FederatedData split_set(const DataSettings& settings, std::uint64_t seed) {
     throw Error(ErrorKind::kInput, fmt::format("{} has no labels; give the folders of each node for test data without "
                                                "labels",
                                                settings.set));
+  const std::vector<Index> counts = class_counts(train.labels, all_rows(train.size()), train.classes());
+  if (std::count_if(counts.begin(), counts.end(), [](Index count) { return count > 0; }) < 2)
+    throw Error(ErrorKind::kInput,
+                fmt::format("{} has training examples of 1 class only, expected at least 2 classes", settings.set));
   result.shape = train.shape;
   result.class_names = train.class_names;
   NodeRows train_rows = partition(settings, train, /*train=*/true, seed);
@@ -310,6 +342,11 @@ void check_data_settings(const DataSettings& settings) {
     refuse("data.set", "found neither a data set nor folders of nodes; give one of them");
   settings.set.empty() ? check_folders(settings) : check_partition(settings);
   const Index nodes = all_nodes(settings);
+  if (!settings.sizes.empty() && std::ssize(settings.sizes) != nodes)
+    refuse("data.sizes", fmt::format("found {} sizes, expected {}, one for each node", settings.sizes.size(), nodes));
+  if (std::any_of(settings.sizes.begin(), settings.sizes.end(),
+                  [](double size) { return !(size > 0.0 && std::isfinite(size)); }))
+    refuse("data.sizes", "found a size that is no number above 0; every node needs one");
   if (settings.only_node < 0 || settings.only_node > nodes)
     refuse("data.only-node",
            fmt::format("the only node is to be {}, expected 1 to {}, or 0 for all", settings.only_node, nodes));

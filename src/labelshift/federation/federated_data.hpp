@@ -42,11 +42,12 @@ struct DataSettings {
   std::string partition;  // a row of node_tables(), "iid", "dirichlet" or "shares"; not with `folders`
   Index nodes = 0;        // K of "iid" and "dirichlet"
   double alpha = 1.0;     // of "dirichlet"
-  std::vector<std::vector<std::int64_t>> train_shares;  // (K, m) of "shares"
-  std::vector<std::vector<std::int64_t>> test_shares;   // (K, m)
-  std::vector<NodeFolders> folders;                     // (K)
-  double fraction = 1.0;  // of both parts of `set`, stratified, taken first; for quick runs
-  Index only_node = 0;    // 1, ..., K: the others are left out, as if it trained by itself; 0: all
+  std::vector<std::vector<double>> train_shares;  // (K, m) of "shares", every row with the same sum
+  std::vector<std::vector<double>> test_shares;   // (K, m)
+  std::vector<double> sizes;                      // (K) of the nodes, to one another; empty: all the same
+  std::vector<NodeFolders> folders;               // (K)
+  double fraction = 1.0;                          // of both parts of `set`, stratified, taken first; for quick runs
+  Index only_node = 0;  // 1, ..., K: the others are left out, as if it trained by itself; 0: all
 };
 
 /// Throws SettingError for what cannot be, whatever the data are.
@@ -62,7 +63,8 @@ Index node_count(const DataSettings& settings);
 /// folder with the images themselves, or a table without that column.
 ///
 /// "iid" deals all examples out evenly. With "dirichlet" every node draws a training and a test prior from Dirichlet(
-/// alpha) and then its even share of the examples by them, as far as classes last.
+/// alpha) and then its even share of the examples by them, as far as classes last. With `sizes` a node that is twice as
+/// large gets twice as many examples, for training and for tests, in all partitions.
 ///
 /// Throws Error{kUsage} or Error{kInput}: what is wrong with the settings; a node without training examples; own data
 /// of different shapes or classes, test classes that no node trains on, and what the readers throw.
