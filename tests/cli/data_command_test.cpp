@@ -13,9 +13,10 @@ using testing::HasSubstr;
 /// Runs with empty places of its own for data.
 class DataCommand : public CommandTest {
  protected:
-  CommandResult data(const std::string& arguments) const {
-    return shell("export LABELSHIFT_DATA=$PWD/data HOME=$PWD/home; unset XDG_DATA_HOME; labelshift data " + arguments);
+  CommandResult command(const std::string& arguments) const {
+    return shell("export LABELSHIFT_DATA=$PWD/data HOME=$PWD/home; unset XDG_DATA_HOME; labelshift " + arguments);
   }
+  CommandResult data(const std::string& arguments) const { return command("data " + arguments); }
   void expect_data_failure(const std::string& arguments, int status, const std::string& message) const {
     const CommandResult result = data(arguments);
     EXPECT_EQ(result.status, status) << arguments;
@@ -36,6 +37,15 @@ TEST_F(DataCommand, ListsWhatIsKnownAndWhereItLooked) {
               HasSubstr("  not in  " + path("data/mnist") + "\n  not in  " +
                         path("home/.local/share/labelshift/mnist") + "\n  to get it: labelshift data get mnist\n"));
 }
+
+#ifdef LABELSHIFT_WITH_TORCH
+TEST_F(DataCommand, SaysHowToGetWhatACommandLacks) {
+  const CommandResult result = command("train --data mnist");
+  EXPECT_EQ(result.status, kInput);
+  EXPECT_EQ(result.err, "error: mnist is not in " + path("data/mnist") + " and " +
+                            path("home/.local/share/labelshift/mnist") + "; \"labelshift data\" says how to get it\n");
+}
+#endif
 
 TEST_F(DataCommand, ListsAsJson) {
   std::filesystem::create_directories(path("data/cifar-100"));

@@ -147,7 +147,7 @@ TEST_F(RunCommand, SaysHowToGoOnAfterAnInterrupt) {
   EXPECT_THAT(stopped.err, HasSubstr("stopped; the same command with --resume goes on from here"));
   const CommandResult again = labelshift(long_run);
   EXPECT_EQ(again.status, kUsage);
-  EXPECT_THAT(again.err, HasSubstr("has a run that was stopped; go on from checkpoint-"));
+  EXPECT_THAT(again.err, HasSubstr("has a run that was stopped after checkpoint-"));
 }
 
 TEST_F(RunCommand, RefusesAFolderThatAnotherProcessUses) {
@@ -158,7 +158,7 @@ TEST_F(RunCommand, RefusesAFolderThatAnotherProcessUses) {
   EXPECT_EQ(second.status, kUsage);
   EXPECT_THAT(second.err,
               HasSubstr("error: r/small/scaffold-seed-0 is in use by another process; wait until it ends, or "
-                        "give another --output"));
+                        "choose another folder with --output\n"));
 }
 
 TEST_F(RunCommand, ChangesSettingsFromTheCommandLine) {

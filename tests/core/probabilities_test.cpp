@@ -26,13 +26,10 @@ TEST(CheckProbabilities, FindsTheBadRowWhereverItIs) {
     EXPECT_NO_THROW(check_probabilities(probs, "f"));
     probs(row, 2) = std::numeric_limits<float>::infinity();
     EXPECT_EQ(input_error([&] { check_probabilities(probs, "f"); }),
-              "f, row " + std::to_string(row + 1) +
-                  ", column 3: found inf, expected a probability; use --logits for raw scores");
+              "f, row " + std::to_string(row + 1) + ", column 3: found inf, expected a probability");
     probs(row, 2) = 0.22f;
     EXPECT_EQ(input_error([&] { check_probabilities(probs, "f"); }),
-              "f, row " + std::to_string(row + 1) +
-                  ": probabilities sum to 0.97, not 1 within 0.001; use --logits for raw scores or --renormalise for "
-                  "rounded ones");
+              "f, row " + std::to_string(row + 1) + ": probabilities sum to 0.97, not 1 within 0.001");
     probs(row, 2) = 0.2505f;
     EXPECT_NO_THROW(check_probabilities(probs, "f"));
   }
@@ -76,11 +73,12 @@ TEST(ArgMax, TakesTheFirstOfEquals) {
 TEST(LabelPrior, CountsWeighsSmoothsAndNamesAbsentClasses) {
   const std::vector<int> labels = {0, 0, 0, 2};
   const std::vector<std::string> names = {"cat", "dog", "owl", "ape"};
-  EXPECT_EQ(label_prior(labels, {}, 4, 1.0), Eigen::Vector4d(0.5, 0.125, 0.25, 0.125));
+  EXPECT_EQ(label_prior(std::vector<int>{0, 0, 0, 1}, {}, 2, 2.0), Eigen::Vector2d(0.625, 0.375));
   EXPECT_EQ(label_prior(std::vector<int>{0, 1}, std::vector<double>{3.0, 1.0}, 2), Eigen::Vector2d(0.75, 0.25));
-  EXPECT_EQ(input_error([&] { label_prior(labels, {}, 4, 0.0, names); }),
-            "no source example of class dog, ape; leave the class out of the columns, or use --smoothing 1, which "
-            "counts one example more of every class, with --calibration bcts");
+  for (const double smoothing : {0.0, 1.0})
+    EXPECT_EQ(input_error([&] { label_prior(labels, {}, 4, smoothing, names); }),
+              "there is no source example of class dog, ape, so its share in what the classifier was trained on is "
+              "unknown");
 }
 
 TEST(SummariseSource, GivesConfusionMatricesWhoseColumnsSumToThePrior) {

@@ -40,13 +40,9 @@ TEST(Renormalise, KeepsFloatsFloatAndReadsFortranOrder) {
 TEST(Renormalise, NamesTheEntryThatIsNoProbabilityAtAnyScale) {
   RowMajorMatrix<double> rows = RowMajorMatrix<double>::Constant(2, 2, 0.5);
   rows(1, 0) = -0.5;
-  expect_error(rows,
-               "probs.csv, row 2, column 1: found -0.5, expected a finite number that is not negative; use --logits "
-               "for raw scores");
+  expect_error(rows, "probs.csv, row 2, column 1: found -0.5, expected a finite number that is not negative");
   rows(1, 0) = std::numeric_limits<double>::infinity();
-  expect_error(rows,
-               "probs.csv, row 2, column 1: found inf, expected a finite number that is not negative; use --logits "
-               "for raw scores");
+  expect_error(rows, "probs.csv, row 2, column 1: found inf, expected a finite number that is not negative");
 }
 
 TEST(Renormalise, NamesTheRowThatHasNothingToDivideBy) {

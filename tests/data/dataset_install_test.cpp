@@ -196,13 +196,13 @@ TEST_F(DatasetInstall, SaysWhereFilesHaveToComeFrom) {
   KnownDataset known = tiny_known_dataset();
   known.npm_package.clear();
   known.archive = "tiny.tar.gz";
-  expect_refused(
-      ErrorKind::kUsage,
-      "nothing says where the files of tiny are; give its archive tiny.tar.gz or their directory with --from", {},
-      known);
+  expect_refused(ErrorKind::kUsage,
+                 "nothing says where the files of tiny are; give its archive tiny.tar.gz or their directory", {},
+                 known);
   known.archive.clear();
-  known.get = "apt-get install tiny";
-  expect_refused(ErrorKind::kUsage, "tiny is in a package of the system; to get it: apt-get install tiny", {}, known);
+  known.package = "tiny";
+  expect_refused(ErrorKind::kUsage, "tiny is in a package of the system; install tiny (apt-get install tiny)", {},
+                 known);
 }
 
 TEST_F(DatasetInstall, SaysIfItCannotWrite) {

@@ -53,7 +53,7 @@ TEST_F(KnownDatasets, EveryRowSaysAllThatIsNeeded) {
   for (const KnownDataset& known : known_datasets()) {
     EXPECT_EQ(&find_known_dataset(known.name), &known);
     EXPECT_FALSE(known.summary.empty()) << known.name;
-    EXPECT_FALSE(known.get.empty()) << known.name;
+    EXPECT_EQ(known.package.empty(), known.package_directory.empty()) << known.name;
     EXPECT_TRUE(known.class_names.empty() || std::ssize(known.class_names) == known.classes) << known.name;
     EXPECT_EQ(known.train_size % known.classes, 0) << known.name;
     EXPECT_EQ(!known.package_directory.empty() + !known.npm_package.empty() + !known.archive.empty(), 1) << known.name;
@@ -92,10 +92,8 @@ TEST_F(KnownDatasets, LooksInThreePlaces) {
   EXPECT_THAT(directories("mnist"), ElementsAre(path("xdg/labelshift/mnist")));
 }
 
-TEST_F(KnownDatasets, SaysWhatIsMissingAndHowToGetIt) {
-  expect_error(ErrorKind::kInput,
-               "mnist is not in DIR/data/mnist and DIR/home/.local/share/labelshift/mnist; to get it: labelshift data "
-               "get mnist",
+TEST_F(KnownDatasets, SaysWhatIsMissing) {
+  expect_error(ErrorKind::kInput, "mnist is not in DIR/data/mnist and DIR/home/.local/share/labelshift/mnist",
                [] { load_dataset("mnist"); });
   std::filesystem::create_directories(path("data/cifar-100"));
   file("data/cifar-100/train.bin", "");
@@ -103,14 +101,11 @@ TEST_F(KnownDatasets, SaysWhatIsMissingAndHowToGetIt) {
               ElementsAre("test.bin", "fine_label_names.txt"));
   expect_error(ErrorKind::kInput,
                "cifar-100 is not in DIR/data/cifar-100 (which lacks test.bin) and "
-               "DIR/home/.local/share/labelshift/cifar-100; to get it: labelshift data get cifar-100 --from "
-               "cifar-100-binary.tar.gz",
+               "DIR/home/.local/share/labelshift/cifar-100",
                [] { load_dataset("cifar-100"); });
   const Variable no_data("LABELSHIFT_DATA", std::nullopt);
   const Variable no_home("HOME", std::nullopt);
-  expect_error(ErrorKind::kInput,
-               "mnist is not in any place, since HOME is not set; to get it: labelshift data get mnist",
-               [] { load_dataset("mnist"); });
+  expect_error(ErrorKind::kInput, "mnist is not in any place, since HOME is not set", [] { load_dataset("mnist"); });
 }
 
 TEST_F(KnownDatasets, SuggestsANameWhereThereIsNoSuchFile) {

@@ -26,7 +26,6 @@ inline KnownDataset tiny_known_dataset() {
           .train_size = 2,
           .test_size = 2,
           .balanced = true,
-          .get = "labelshift data get tiny",
           .npm_package = "tiny-data@1.0.0"};
 }
 

@@ -125,9 +125,9 @@ TEST_F(FederationRun, GoesOnFromWhereItWasStopped) {
   EXPECT_THROW(run_in_folder(task("stopped"), {}, [&](std::string_view, double) { return ++calls < 12; }), Stopped);
   EXPECT_NE(newest_checkpoint(path("stopped")), "");
   expect_error(ErrorKind::kUsage,
-               "DIR/stopped has a run that was stopped; go on from " +
+               "DIR/stopped has a run that was stopped after " +
                    fs::path(newest_checkpoint(path("stopped"))).filename().string() +
-                   " with --resume, or give another --output",
+                   "; go on with it, or choose another folder",
                [&] { run_in_folder(task("stopped"), {}); });
   fs::create_directories(path("stopped/checkpoint.tmp-9/nodes"));  // of a process that was killed while it saved
   const RunResult result = run_in_folder(task("stopped"), {.resume = true});
@@ -268,8 +268,8 @@ TEST_F(FederationRun, RefusesAFolderOfOtherSettings) {
   RunSettings other = small_settings();
   other.federation.rounds = 13;
   expect_error(ErrorKind::kUsage,
-               "DIR/run has a run with other settings: there it is \"rounds = 12\", here \"rounds = 13\"; give another "
-               "--output, or remove the folder",
+               "DIR/run has a run with other settings: there it is \"rounds = 12\", here \"rounds = 13\"; remove the "
+               "folder, or choose another",
                [&] { run_in_folder(task("run", other), {}); });
 }
 
@@ -290,7 +290,7 @@ TEST_F(FederationRun, RefusesAFolderInUse) {
   fs::create_directories(path("run"));
   const int other = ::open(file("run/lock", "").c_str(), O_RDWR);
   ASSERT_EQ(::flock(other, LOCK_EX), 0);
-  expect_error(ErrorKind::kUsage, "DIR/run is in use by another process; wait until it ends, or give another --output",
+  expect_error(ErrorKind::kUsage, "DIR/run is in use by another process; wait until it ends, or choose another folder",
                [&] { run_in_folder(task("run"), {}); });
   ::close(other);
   run_in_folder(task("run"), {});
@@ -353,7 +353,7 @@ TEST_F(FederationRun, DoesNotGoOnWithOtherData) {
   file("test.csv", table + "3,1\n");
   expect_error(ErrorKind::kUsage,
                "DIR/run/" + fs::path(newest_checkpoint(path("run"))).filename().string() +
-                   " is of a run on other data: they have changed since; give another --output, or bring them back",
+                   " is of a run on other data: they have changed since; bring them back, or choose another folder",
                [&] { run_in_folder(task("run", settings), {.resume = true}); });
   file("test.csv", table);
   run_in_folder(task("run", settings), {.resume = true});

@@ -24,6 +24,12 @@ struct DataOptions {
   std::string format = "table";
 };
 
+/// What to type to have a data set.
+std::string how_to_get(const KnownDataset& known) {
+  if (!known.package.empty()) return "apt-get install " + known.package;
+  return fmt::format("labelshift data get {}{}", known.name, known.archive.empty() ? "" : " --from " + known.archive);
+}
+
 Json as_json(const KnownDataset& known) {
   const std::vector<DatasetPlace> places = find_dataset(known);
   Json looked_in = Json::array();
@@ -33,7 +39,7 @@ Json as_json(const KnownDataset& known) {
   return {{"name", known.name},       {"summary", known.summary},
           {"classes", known.classes}, {"train", known.train_size},
           {"test", known.test_size},  {"directory", found ? Json(found->directory) : Json(nullptr)},
-          {"looked_in", looked_in},   {"get", known.get}};
+          {"looked_in", looked_in},   {"get", how_to_get(known)}};
 }
 
 std::string as_text(const KnownDataset& known) {
@@ -46,7 +52,7 @@ std::string as_text(const KnownDataset& known) {
                         partly ? fmt::format(" (which lacks {})", place.missing[0]) : "");
     if (&place == found) return text;  // nobody looks further
   }
-  return text + fmt::format("  to get it: {}\n", known.get);
+  return text + fmt::format("  to get it: {}\n", how_to_get(known));
 }
 
 void list(const std::string& format) {
@@ -69,7 +75,7 @@ void check_found(const KnownDataset& known, const std::string& directory) {
   try {
     note = load_known_dataset(known, directory).note;
   } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("{}; remove {} first to get {} again", error.what(), directory, known.name));
+    throw error.reworded(fmt::format("{}; remove {} first to get {} again", error.what(), directory, known.name));
   }
   progress.reset();
   if (!note.empty()) warn(directory + ": " + note);

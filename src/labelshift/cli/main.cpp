@@ -1,5 +1,6 @@
 #include <csignal>
 #include <iostream>
+#include <string>
 
 #include "labelshift/cli/command_line.hpp"
 #include "labelshift/cli/terminal.hpp"
@@ -26,6 +27,38 @@ int exit_status(ErrorKind kind) {  // the only table from kind to status
   return kInternalError;
 }
 
+/// What to type: the only table from remedy to options. It goes on from the message.
+const char* advice(Remedy remedy) {
+  switch (remedy) {
+    case Remedy::kNone:
+      return "";
+    case Remedy::kLogits:
+      return "; use --logits for raw scores";
+    case Remedy::kLogitsOrRenormalise:
+      return "; use --logits for raw scores or --renormalise for rounded ones";
+    case Remedy::kLogitsOrColumns:
+      return "; use --logits for raw scores, or leave a column that is no class out with --ignore-columns";
+    case Remedy::kColumns:
+      return "; leave a column that is no class out with --ignore-columns, by its name or its number from 0";
+    case Remedy::kTrainingPrior:
+      return "; give the class mix it was trained on with --source-prior, or, if that had none of the class, leave its "
+             "column out with --ignore-columns and --renormalise";
+    case Remedy::kOwnLabels:
+      return "; leave --label-column and --labels out";
+    case Remedy::kDatasetSource:
+      return " with --from";
+    case Remedy::kGetDataset:
+      return "; \"labelshift data\" says how to get it";
+    case Remedy::kCpu:
+      return "; use --device cpu";
+    case Remedy::kOutputFolder:
+      return " with --output";
+    case Remedy::kResume:
+      return " (--resume or --output)";
+  }
+  return "";
+}
+
 }  // namespace
 }  // namespace labelshift::cli
 
@@ -38,7 +71,7 @@ int main(int argc, char** argv) {
     use_one_blas_thread();
     return cli::run(argc, argv);
   } catch (const Error& error) {
-    std::cerr << "error: " << cli::printable(error.what()) << '\n';
+    std::cerr << "error: " << cli::printable(std::string(error.what()) + cli::advice(error.remedy())) << '\n';
     return cli::exit_status(error.kind());
   } catch (const std::bad_alloc&) {
     std::cerr << "error: out of memory\n";

@@ -22,16 +22,19 @@ void check_row(const MatrixView& probs, Index row, const std::string& name) {
     const double value = probs(row, c);
     if (!std::isfinite(value) || value < 0.0)
       throw Error(ErrorKind::kInput,
-                  fmt::format("{}, row {}, column {}: found {}, expected a probability; use --logits "
-                              "for raw scores",
-                              name, row + 1, c + 1, value));
+                  fmt::format("{}, row {}, column {}: found {}, expected a probability", name, row + 1, c + 1, value),
+                  Remedy::kLogits);
+    if (value > 1.0 + kRowSumTolerance + kSlack && value == std::floor(value))  // an id, an index, a count
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{}, row {}, column {}: found {}, expected a probability", name, row + 1, c + 1, value),
+                  Remedy::kLogitsOrColumns);
     sum += value;
   }
   if (!(std::abs(sum - 1.0) <= kRowSumTolerance + kSlack))
-    throw Error(ErrorKind::kInput,
-                fmt::format("{}, row {}: probabilities sum to {:.6g}, not 1 within {}; use --logits for raw scores or "
-                            "--renormalise for rounded ones",
-                            name, row + 1, sum, kRowSumTolerance));
+    throw Error(
+        ErrorKind::kInput,
+        fmt::format("{}, row {}: probabilities sum to {:.6g}, not 1 within {}", name, row + 1, sum, kRowSumTolerance),
+        Remedy::kLogitsOrRenormalise);
 }
 
 /// Whether every row of a block is made of probabilities; t is for its columns.
@@ -140,24 +143,35 @@ int arg_max(const MatrixView& probs, Index row) {
   });
 }
 
+std::vector<Index> unseen_classes(std::span<const int> labels, std::span<const double> weights, Index classes) {
+  std::vector<double> counts(static_cast<std::size_t>(classes));
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    counts[static_cast<std::size_t>(labels[i])] += weights.empty() ? 1.0 : weights[i];
+  std::vector<Index> unseen;
+  for (Index c = 0; c < classes; ++c)
+    if (counts[static_cast<std::size_t>(c)] == 0.0) unseen.push_back(c);
+  return unseen;
+}
+
+std::string list_classes(std::span<const Index> classes, std::span<const std::string> class_names) {
+  constexpr std::size_t kMostShown = 10;
+  std::vector<std::string> shown;
+  for (const Index c : classes.first(std::min(classes.size(), kMostShown)))
+    shown.push_back(class_names.empty() ? std::to_string(c) : class_names[static_cast<std::size_t>(c)]);
+  return fmt::format("class {}{}", fmt::join(shown, ", "),
+                     classes.size() > kMostShown ? fmt::format(" and {} more", classes.size() - kMostShown) : "");
+}
+
 Eigen::VectorXd label_prior(std::span<const int> labels, std::span<const double> weights, Index classes,
                             double smoothing, std::span<const std::string> class_names) {
   Eigen::VectorXd counts = Eigen::VectorXd::Constant(classes, smoothing);
   for (std::size_t i = 0; i < labels.size(); ++i) counts[labels[i]] += weights.empty() ? 1.0 : weights[i];
-  std::vector<std::string> missing;
-  for (Index c = 0; c < classes; ++c) {
-    if (counts[c] > 0.0) continue;
-    missing.push_back(class_names.empty() ? std::to_string(c) : class_names[static_cast<std::size_t>(c)]);
-  }
-  if (!missing.empty()) {
-    const std::size_t shown = std::min<std::size_t>(missing.size(), 10);
-    throw Error(
-        ErrorKind::kInput,
-        fmt::format("no source example of class {}{}; leave the class out of the columns, or use --smoothing 1, "
-                    "which counts one example more of every class, with --calibration bcts",
-                    fmt::join(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
-                    missing.size() > shown ? fmt::format(" and {} more", missing.size() - shown) : ""));
-  }
+  if (const auto unseen = unseen_classes(labels, weights, classes); !unseen.empty())
+    throw Error(ErrorKind::kInput,
+                fmt::format("there is no source example of {}, so its share in what the classifier was trained on is "
+                            "unknown",
+                            list_classes(unseen, class_names)),
+                Remedy::kTrainingPrior);
   return counts / counts.sum();
 }
 
@@ -174,8 +188,8 @@ SourceSummary summarise_source(const SourceSample& source, const Eigen::VectorXd
     for (Index j = 0; j < m; ++j) soft(j, c) += w * source.probs(i, j);
   }
   for (Index c = 0; c < m; ++c) {
-    // A class without examples (smoothing) has no observed column; it is taken to be predicted perfectly, which is
-    // what makes "no evidence of the class" mean "none of it in the target".
+    // A class without examples has no observed column; it is taken to be predicted perfectly. No estimator that looks
+    // at the columns is used then.
     if (mass[c] == 0.0) hard(c, c) = soft(c, c) = mass[c] = 1.0;
     hard.col(c) *= prior[c] / mass[c];
     soft.col(c) *= prior[c] / soft.col(c).sum();

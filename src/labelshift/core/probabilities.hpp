@@ -32,8 +32,15 @@ double total_weight(std::span<const double> weights, Index rows);
 /// The class of the largest entry of a row, the first of equals.
 int arg_max(const MatrixView& probs, Index row);
 
-/// p_tr(y) from (weighted) label counts: (n_c + smoothing) / (n + m smoothing). Throws Error{kInput} naming the
-/// classes that have no example, unless smoothing > 0. `class_names` is for that message and may be empty.
+/// The classes that have no example, or none with any weight.
+std::vector<Index> unseen_classes(std::span<const int> labels, std::span<const double> weights, Index classes);
+
+/// "class cat" or "class cat, dog and 3 more", by number where there are no names.
+std::string list_classes(std::span<const Index> classes, std::span<const std::string> class_names);
+
+/// p_tr(y) from (weighted) label counts: (n_c + smoothing) / (n + m smoothing). Throws Error{kInput} naming the classes
+/// that have no example: f / p_tr is right only with the share of the class in what f was trained on, and neither
+/// nothing nor smoothing can say what that was. `class_names` is for that message and may be empty.
 Eigen::VectorXd label_prior(std::span<const int> labels, std::span<const double> weights, Index classes,
                             double smoothing = 0.0, std::span<const std::string> class_names = {});
 

@@ -19,9 +19,10 @@ CalibratedProbabilities renormalise_rows(const MatrixView& probs, const std::str
       for (Index c = 0; c < probs.cols(); ++c) {
         const double value = static_cast<double>(row[c * col_stride]);
         if (!std::isfinite(value) || value < 0.0)
-          throw Error(ErrorKind::kInput, fmt::format("{}, row {}, column {}: found {}, expected a finite number that "
-                                                     "is not negative; use --logits for raw scores",
-                                                     name, j + 1, c + 1, value));
+          throw Error(ErrorKind::kInput,
+                      fmt::format("{}, row {}, column {}: found {}, expected a finite number that is not negative",
+                                  name, j + 1, c + 1, value),
+                      Remedy::kLogits);
         sum += value;
       }
       if (!(sum > 0.0) || !std::isfinite(sum))

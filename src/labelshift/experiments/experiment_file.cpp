@@ -503,7 +503,7 @@ void at_place(const std::string& place, Act&& act) {
   try {
     act();
   } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("{}: {}", place, error.what()));
+    throw error.reworded(fmt::format("{}: {}", place, error.what()));
   }
 }
 

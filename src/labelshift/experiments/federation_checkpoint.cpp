@@ -130,7 +130,7 @@ void read_checkpoint(const std::string& path, Read&& read) {
   } catch (const nlohmann::json::exception&) {
     throw Error(ErrorKind::kInput, fmt::format("{}: its description is damaged; {}", path, kAdvice));
   } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("{}; {}", error.what(), kAdvice));
+    throw error.reworded(fmt::format("{}; {}", error.what(), kAdvice));
   }
 }
 

@@ -83,11 +83,13 @@ class FolderLock {
     descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (descriptor_ < 0)
       throw Error(ErrorKind::kSystem,
-                  fmt::format("cannot write in {}: {}; choose another --output", folder, errno_text(errno)));
+                  fmt::format("cannot write in {}: {}; choose another folder", folder, errno_text(errno)),
+                  Remedy::kOutputFolder);
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
     ::close(descriptor_);
     throw Error(ErrorKind::kUsage,
-                fmt::format("{} is in use by another process; wait until it ends, or give another --output", folder));
+                fmt::format("{} is in use by another process; wait until it ends, or choose another folder", folder),
+                Remedy::kOutputFolder);
   }
   FolderLock(const FolderLock&) = delete;
   ~FolderLock() { ::close(descriptor_); }
@@ -117,9 +119,10 @@ void check_same_settings(const std::string& folder, const std::string& found_fil
   std::size_t at = 0;
   while (at < found.size() && at < wanted.size() && found[at] == wanted[at]) ++at;
   throw Error(ErrorKind::kUsage,
-              fmt::format("{} has a run with other settings: there it is {}, here {}; give another --output, or remove "
-                          "the folder",
-                          folder, excerpt(line_at(found, at)), excerpt(line_at(wanted, at))));
+              fmt::format("{} has a run with other settings: there it is {}, here {}; remove the folder, or choose "
+                          "another",
+                          folder, excerpt(line_at(found, at)), excerpt(line_at(wanted, at))),
+              Remedy::kOutputFolder);
 }
 
 std::optional<std::string> other_version(const std::string& folder, const std::string& settings_file) {
@@ -232,9 +235,11 @@ FederationState known_again(FederationState state, const std::string& checkpoint
                 fmt::format("{}: found {} rounds of {}; remove the folder of the run and start again", checkpoint,
                             state.round, settings.rounds));
   if (!state.data.empty() && state.data != data)  // an older version did not say
-    throw Error(ErrorKind::kUsage, fmt::format("{} is of a run on other data: they have changed since; give another "
-                                               "--output, or bring them back",
-                                               checkpoint));
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{} is of a run on other data: they have changed since; bring them back, or choose another "
+                            "folder",
+                            checkpoint),
+                Remedy::kOutputFolder);
   return state;
 }
 
@@ -398,9 +403,10 @@ void check_folder(const RunTask& task, bool resume) {
                             "or the file was lost; remove the folder to run it again, or choose another",
                             task.folder, kSumsFile));
   if (!whole && !resume)
-    throw Error(ErrorKind::kUsage, fmt::format("{} has a run that was stopped; go on from {} with --resume, or give "
-                                               "another --output",
-                                               task.folder, fs::path(checkpoint).filename().string()));
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{} has a run that was stopped after {}; go on with it, or choose another folder",
+                            task.folder, fs::path(checkpoint).filename().string()),
+                Remedy::kResume);
 }
 
 RunResult run_in_folder(const RunTask& task, const RunOptions& options, const RunObserver& observer) {
@@ -423,8 +429,10 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ru
   std::error_code error;
   fs::create_directories(task.folder, error);
   if (error)
-    throw Error(ErrorKind::kSystem, fmt::format("cannot make the folder {}: {}; choose another --output", task.folder,
-                                                errno_text(error.value())));
+    throw Error(
+        ErrorKind::kSystem,
+        fmt::format("cannot make the folder {}: {}; choose another folder", task.folder, errno_text(error.value())),
+        Remedy::kOutputFolder);
   const FolderLock lock(task.folder, paths.lock);
   if (is_finished(task)) return read_result(task);  // by another process, meanwhile
   check_folder(task, options.resume);               // again: nobody changes it now

@@ -131,7 +131,8 @@ Predictor PredictorStore::load(const PredictorKey& key, const Examples& from) co
   Predictor predictor = load_predictor(path(key), {.device = device_});
   if (predictor.origin.data != from.data_print || predictor.origin.seed != from.seed)
     throw Error(ErrorKind::kInput,
-                fmt::format("{} was trained on other examples; remove it, or give another --output", path(key)));
+                fmt::format("{} was trained on other examples; remove it, or choose another folder", path(key)),
+                Remedy::kOutputFolder);
   return predictor;
 }
 

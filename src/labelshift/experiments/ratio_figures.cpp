@@ -109,7 +109,8 @@ const RatioFigure kFigures[] = {
      three_sweeps("Fashion-MNIST", kFashion,
                   {"vrls-em", "vrls-l2", "vrls-raw-em", "vrls-raw-l2", "mlls-em", "mlls-l2", "mlls-em-bct", "bbse"})},
     {"zeta", "Choosing zeta without target labels",
-     "not in the paper: --zeta auto against zeta = 1 and zeta = 0, on small and large training sets", training_sizes()},
+     "not in the paper: the choice of zeta against zeta = 1 and zeta = 0, on small and large training sets",
+     training_sizes()},
 };
 
 }  // namespace

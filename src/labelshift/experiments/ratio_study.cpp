@@ -83,8 +83,9 @@ void claim_folder(const std::string& folder, const Json& settings) {
                               folder, by, version()));
     throw Error(ErrorKind::kUsage,
                 fmt::format("{} was started with other settings, see its settings.json; repeat those to go on with it, "
-                            "give another --output, or remove the folder",
-                            folder));
+                            "remove the folder, or choose another",
+                            folder),
+                Remedy::kOutputFolder);
   }
   write_file(path, text);
 }
@@ -384,7 +385,7 @@ double seconds_per_row(const std::string& estimator, Index classes) {
 
 StudyResult run_ratio_study(const RatioFigure& whole, const StudySettings& settings, const StudyObserver& observer) {
   if (settings.output.empty())
-    throw Error(ErrorKind::kUsage, "the name of the output folder is empty; give --output one");
+    throw Error(ErrorKind::kUsage, "the name of the output folder is empty; choose one", Remedy::kOutputFolder);
   const FigureScale& scale = settings.scale;
   const RatioFigure figure = scaled(whole, scale);
   const std::string folder = settings.output + "/" + figure.name;

@@ -204,10 +204,10 @@ class Coordinator {
         if (std::find(report.values.begin() + 2, report.values.end(), static_cast<double>(c)) != report.values.end())
           missing.push_back(task_.class_names[c]);
       const bool local = settings_.ratio.estimated() && settings_.ratio.predictor == PredictorScope::kLocal;
-      state_.warnings.push_back(fmt::format(
-          "node {} has no training example of {}: other nodes carry that weight{}", report.node + 1,
-          missing.size() == 1 ? "class " + missing[0] : fmt::format("classes {}", fmt::join(missing, ", ")),
-          local ? ", and its own predictor cannot see it in its test data; --predictor federated can" : ""));
+      state_.warnings.push_back(
+          fmt::format("node {} has no training example of {}: other nodes carry that weight{}", report.node + 1,
+                      missing.size() == 1 ? "class " + missing[0] : fmt::format("classes {}", fmt::join(missing, ", ")),
+                      local ? ", and its own predictor cannot see it in its test data; a federated one can" : ""));
     }
     if (incomplete > kNodesNamed)
       state_.warnings.push_back(

@@ -164,7 +164,7 @@ Eigen::VectorXd estimate_target_prior(Net& net, const Eigen::VectorXd& source_pr
   } catch (const Error& error) {  // which knows classes by their number among those present
     std::vector<std::string> names;
     for (const Index c : present) names.push_back(problem.target.class_names[static_cast<std::size_t>(c)]);
-    throw Error(error.kind(), fmt::format("{} (its classes, from 0: {})", error.what(), fmt::join(names, ", ")));
+    throw error.reworded(fmt::format("{} (its classes, from 0: {})", error.what(), fmt::join(names, ", ")));
   }
   for (std::size_t c = 0; c < present.size(); ++c)
     q[present[c]] = source.label_prior[static_cast<Index>(c)] * ratio[static_cast<Index>(c)];

@@ -199,7 +199,7 @@ class Program : public NodeProgram {
           return evaluate(request);
       }
     } catch (const Error& error) {
-      throw Error(error.kind(), fmt::format("node {}: {}", node + 1, error.what()));
+      throw error.reworded(fmt::format("node {}: {}", node + 1, error.what()));
     }
     throw Error(ErrorKind::kPeer, fmt::format("node {}: there is no task {}", node + 1, request.task));
   }

@@ -471,7 +471,7 @@ std::unique_ptr<Net> load_torchscript(const NetSpec& spec, Device device) {
 
 void check_device(Device device) {
   if (device == Device::kCuda && !torch::cuda::is_available())
-    throw Error(ErrorKind::kUsage, "there is no CUDA device that this LibTorch can use; use --device cpu");
+    throw Error(ErrorKind::kUsage, "there is no CUDA device that this LibTorch can use", Remedy::kCpu);
 }
 
 constexpr TorchBackend kBackend = {
