@@ -111,8 +111,8 @@ TEST_F(CsvReader, NamesTheLineWithTheWrongNumberOfColumns) {
 
 TEST_F(CsvReader, RefusesNamesThatDoNotNameTheColumns) {
   expect_refused(
-      "DIR/p.csv, line 1, column 1: found no name, expected one for every column; leave an index column out (pandas: "
-      "to_csv(path, index=False))",
+      "DIR/p.csv, line 1, column 1: found no name, expected one for every column; an index column of pandas has "
+      "none, and is called \"Unnamed: 0\"",
       ",0,1,2\n0,0.5,0.5,0\n");
   expect_refused("DIR/p.csv, line 1, column 3: found the name \"cat\" again, expected every name once",
                  "cat,dog,cat\n1,0,0\n");
@@ -229,7 +229,7 @@ TEST_F(RowReaderTest, SaysWhenReadingFails) {
 TEST(RowReader, GoesOnAfterABadLine) {
   std::istringstream text("x\n1;2\n\n3;4;5\n6;seven\n8;9\n" + std::string(5000, '1') + "\n10;11\n" +
                           std::string(50, '2'));
-  RowReader reader(text, 2, "text", 40);
+  RowReader reader(text, 2, "text", {}, 40);
   std::vector<double> row;
   std::vector<std::vector<double>> rows;
   std::vector<std::string> errors;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -21,6 +22,16 @@ namespace labelshift::cli {
 namespace {
 
 constexpr const char* kFile = "FILE";
+constexpr const char* kStandardInput = "/dev/stdin";
+
+CLI::Validator dash_is(const char* device) {
+  return CLI::Validator(
+      [device](std::string& path) -> std::string {
+        if (path == "-") path = device;
+        return {};
+      },
+      "");
+}
 
 /// One class name a line, in the order of the columns.
 std::vector<std::string> read_class_names(const std::string& path, Index classes) {
@@ -55,6 +66,21 @@ void check_guessed_order(const InputOptions& options, const MatrixView& scores, 
                             options.source_probs, fmt::join(labels.class_names, ", "), options.source_labels));
 }
 
+/// Throws Error{kInput} if a column counts the rows, from 0 or 1: as logits it would pass for a class.
+void check_no_index(const MatrixView& scores, const std::string& path) {
+  if (scores.rows() < 3) return;  // 0, 1 may be scores
+  for (Index c = 0; c < scores.cols(); ++c) {
+    const double start = scores(0, c);
+    if (start != 0.0 && start != 1.0) continue;
+    Index i = 1;
+    while (i < scores.rows() && scores(i, c) == start + static_cast<double>(i)) ++i;
+    if (i == scores.rows())
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{}, column {}: found the numbers of the rows, expected scores of a class", path, c + 1),
+                  Remedy::kColumns);
+  }
+}
+
 void check_combination(const InputOptions& options, const EstimatorOptions& estimator) {
   const auto need = [](const std::string& given, const char* option, const std::string& other, const char* needed) {
     if (!given.empty() && other.empty()) throw Error(ErrorKind::kUsage, fmt::format("{} needs {}", option, needed));
@@ -65,6 +91,21 @@ void check_combination(const InputOptions& options, const EstimatorOptions& esti
   if (options.source_probs.empty() && options.source_prior.empty())
     throw Error(ErrorKind::kUsage,
                 "nothing is known of the source; give --source-probs and --source-labels, or --source-prior");
+  const std::array<std::array<std::string, 2>, 7> files{{{"--source-probs", options.source_probs},
+                                                         {"--source-labels", options.source_labels},
+                                                         {"--source-weights", options.source_weights},
+                                                         {"--source-prior", options.source_prior},
+                                                         {"--target-probs", options.target_probs},
+                                                         {"--target-weights", options.target_weights},
+                                                         {"--classes", options.classes}}};
+  const std::string* reader = nullptr;
+  for (const auto& [option, path] : files) {
+    if (path != kStandardInput) continue;
+    if (reader)
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("{} and {} are both standard input; give one of them a file", *reader, option));
+    reader = &option;
+  }
   if (options.logits && options.renormalise)
     throw Error(ErrorKind::kUsage, "--renormalise is for probabilities; drop it or --logits");
   if (!options.source_prior.empty() && estimator.smoothing > 0.0)
@@ -142,6 +183,22 @@ CLI::Validator from_0_to_below_1() {
   return number_that("is at least 0 and below 1", [](double x) { return x >= 0.0 && x < 1.0; });
 }
 
+CLI::Validator standard_input() {
+  return dash_is(kStandardInput);
+}
+
+CLI::Validator standard_output() {
+  return dash_is("/dev/stdout");
+}
+
+CLI::Validator no_dash() {
+  return CLI::Validator(
+      [](const std::string& path) -> std::string {
+        return path == "-" ? "found \"-\", expected the path of a file: this one cannot go through a pipe" : "";
+      },
+      "");
+}
+
 std::vector<std::string> estimator_names() {
   std::vector<std::string> names;
   for (const EstimatorEntry& entry : estimators()) names.emplace_back(entry.name);
@@ -155,8 +212,11 @@ std::vector<std::string> calibration_names() {
 }
 
 void add_data_options(CLI::App& command, DataInput& options, const std::string& group) {
-  command.add_option("--data", options.data, "A data set by name, or the path of one; see labelshift data")
+  command
+      .add_option("--data", options.data,
+                  "A data set by name, or the path of one; see labelshift data. - is a table from standard input")
       ->type_name("NAME|PATH")
+      ->transform(standard_input())
       ->required()
       ->group(group);
   CLI::Option* column =
@@ -167,13 +227,17 @@ void add_data_options(CLI::App& command, DataInput& options, const std::string& 
           ->group(group);
   command.add_option("--labels", options.labels.file, "Labels of a table or an IDX file, from a file of their own")
       ->type_name("FILE")
+      ->transform(standard_input())
       ->excludes(column)
       ->group(group);
 }
 
 void add_source_options(CLI::App& command, InputOptions& options) {
   const auto file = [&](const char* name, std::string& path, const char* description) {
-    command.add_option(name, path, description)->type_name(kFile)->group("Source, labelled data like the training's");
+    command.add_option(name, path, description)
+        ->type_name(kFile)
+        ->transform(standard_input())
+        ->group("Source, labelled data like the training's");
   };
   file("--source-probs", options.source_probs, "What the classifier says of each example (.npy, .csv, .tsv, .csv.gz)");
   file("--source-labels", options.source_labels, "The label of each example: names, or numbers from 0");
@@ -183,25 +247,40 @@ void add_source_options(CLI::App& command, InputOptions& options) {
        "The class mix if it is known, as a file or as 0.2,0.3,0.5; enough alone for the mlls estimators");
   file("--classes", options.classes,
        "The class names, one a line in the order of the columns, for files without header");
+  const char* reading = "How to read the files; - as a file is standard input";
+  const auto columns = [&](const char* name, std::vector<std::string>& list, const char* description) {
+    return command.add_option(name, list, description)
+        ->type_name("COLUMNS")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->group(reading);
+  };
+  CLI::Option* keep = columns("--columns", options.columns.keep,
+                              "The columns of probabilities that are classes, in this order: "
+                              "names or numbers from 0, with commas between them");
+  columns("--ignore-columns", options.columns.ignore, "Or the columns that are none, such as an id or an index")
+      ->excludes(keep);
   command.add_flag("--logits", options.logits, "The files hold raw scores, whose softmax are the probabilities")
       ->disable_flag_override()
-      ->group("How to read the files");
+      ->group(reading);
   command
       .add_flag(
           "--renormalise", options.renormalise,
           fmt::format("Divide every row by its sum first; without it rows must sum to 1 within {}", kRowSumTolerance))
       ->disable_flag_override()
-      ->group("How to read the files");
+      ->group(reading);
 }
 
 void add_target_options(CLI::App& command, InputOptions& options) {
   const char* group = "Target, the new data without labels";
   command.add_option("--target-probs", options.target_probs, "What the same classifier says of each example")
       ->type_name(kFile)
+      ->transform(standard_input())
       ->required()
       ->group(group);
   command.add_option("--target-weights", options.target_weights, "A weight for each example, as for the source")
       ->type_name(kFile)
+      ->transform(standard_input())
       ->group(group);
 }
 
@@ -215,8 +294,7 @@ void add_estimator_options(CLI::App& command, EstimatorOptions& options) {
       ->group(group);
   command
       .add_option("--smoothing", options.smoothing,
-                  "Examples to add to each class count of the source, unless --source-prior gives the mix; for a class "
-                  "without any, calibrate with bcts too")
+                  "Examples to add to each class count of the source, unless --source-prior gives the mix")
       ->type_name("NUMBER")
       ->check(not_negative())
       ->capture_default_str()
@@ -288,8 +366,9 @@ LabelShiftOptions label_shift_options(const EstimatorOptions& options, std::uint
 }
 
 ScoresFile::ScoresFile(const std::string& path, const InputOptions& options)
-    : values_(read_matrix(path)), logits_(options.logits) {
+    : values_(read_matrix(path, options.columns)), logits_(options.logits) {
   MatrixFile& file = std::get<MatrixFile>(values_);
+  check_no_index(file.view(), path);
   class_names_ = file.column_names();
   if (options.renormalise) values_ = renormalise_rows(file.view(), path);
   if (logits_)

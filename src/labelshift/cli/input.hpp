@@ -20,6 +20,7 @@ struct InputOptions {
   std::string source_probs, source_labels, source_weights, source_prior, target_probs, target_weights, classes;
   bool logits = false;
   bool renormalise = false;
+  ColumnChoice columns;  // of the tables of scores
 };
 
 /// How to estimate.
@@ -63,6 +64,12 @@ CLI::Validator not_negative();
 CLI::Validator above_0();
 CLI::Validator between_0_and_1();
 CLI::Validator from_0_to_below_1();
+
+// For `transform` of an option that takes a file: "-" is standard input, or standard output.
+CLI::Validator standard_input();
+CLI::Validator standard_output();
+/// For `check` of one that can be neither.
+CLI::Validator no_dash();
 
 std::vector<std::string> estimator_names();
 std::vector<std::string> calibration_names();

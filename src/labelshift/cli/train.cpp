@@ -183,7 +183,7 @@ bool train_one(const TrainOptions& options, const TrainingExamples& examples, Ne
     trained.stopped_by = result.stopped_by == TrainingStop::kThreshold ? "threshold" : "epochs";
     return true;
   } catch (const Error& error) {
-    throw Error(error.kind(), error.what() + intact(saved));
+    throw error.reworded(error.what() + intact(saved));
   }
 }
 
@@ -412,6 +412,7 @@ void add_train(CLI::App& app) {
   group = "Output";
   command.add_option("--output", options->output, "Write the predictor here, as safetensors")
       ->type_name("FILE")
+      ->check(no_dash())
       ->capture_default_str()
       ->group(group);
   command.add_option("--checkpoint", options->checkpoint, "Keep the state after every epoch in this folder")

@@ -191,7 +191,7 @@ Watch start(const WatchOptions& options) {
 /// Adds the rows of standard input, and calls `added` after each.
 void follow(const WatchOptions& options, Watch& watch, const std::function<void()>& added) {
   StandardInput input;
-  RowReader reader(input, watch.classes(), kInputName,
+  RowReader reader(input, watch.classes(), kInputName, options.input.columns,
                    static_cast<std::size_t>(std::max(kLongestLine, kLongestCell * watch.classes())));
   const auto good_line = [&](auto&& read) {
     try {

@@ -63,7 +63,11 @@ std::string path_to_open(const std::string& directory, const std::string& name) 
   return found.empty() ? directory + "/" + name : found;
 }
 
-InputFile::InputFile(const std::string& path) : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+InputFile::InputFile(const std::string& path)
+    : path_(path),
+      // Standard input goes on from where it is, and may be a socket, which cannot be opened.
+      descriptor_(path == "/dev/stdin" ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                                       : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
   struct stat status {};
   if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) {
     const int error = errno;

@@ -10,11 +10,15 @@
 
 namespace labelshift {
 
-/// A matrix from a file: a mapped .npy array, which stays float32 if it is, or the doubles of a text.
+/// A matrix from a file: a mapped .npy array, which stays float32 if it is, or the doubles of a text. Where columns
+/// were chosen of an array they are a copy.
 class MatrixFile {
  public:
+  using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
   explicit MatrixFile(NpyFile array) : contents_(std::move(array)) {}
   explicit MatrixFile(CsvMatrix matrix) : contents_(std::move(matrix)) {}
+  explicit MatrixFile(Floats matrix) : contents_(std::move(matrix)) {}
 
   /// Valid until this object, or the one it was moved to, is gone.
   MatrixView view() const;
@@ -22,11 +26,11 @@ class MatrixFile {
   const std::vector<std::string>& column_names() const;
 
  private:
-  std::variant<NpyFile, CsvMatrix> contents_;
+  std::variant<NpyFile, CsvMatrix, Floats> contents_;
 };
 
 /// Reads a matrix of numbers: .npy by its first bytes, everything else as text (.csv, .tsv, .txt, also gzipped). Throws
 /// Error{kInput} if it cannot be read. Whether the numbers are probabilities is check_probabilities' business.
-MatrixFile read_matrix(const std::string& path);
+MatrixFile read_matrix(const std::string& path, const ColumnChoice& choice = {});
 
 }  // namespace labelshift

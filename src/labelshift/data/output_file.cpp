@@ -24,6 +24,12 @@ bool names_a_descriptor(const std::string& path) {
 
 OutputFile::OutputFile(const std::string& path) : path_(path), target_(path) {
   if (path.empty()) fail(ENOENT);
+  if (path == "/dev/stdout" || path == "/dev/stderr") {
+    // Opened anew, a regular file behind it would have a place of its own, and what follows would be written over this.
+    descriptor_ = ::fcntl(path == "/dev/stdout" ? STDOUT_FILENO : STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (descriptor_ < 0) fail(errno);
+    return;
+  }
   struct stat status {};
   const bool exists = ::stat(path.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) fail(EISDIR);

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "labelshift/core/matrix_view.hpp"
+
+namespace labelshift {
+
+/// Which columns of a table to read. A column is called as the header calls it, or by its number from 0; a name comes
+/// first. One without a name in the header is called "Unnamed: 0", by its number, as pandas calls it.
+struct ColumnChoice {
+  std::vector<std::string> keep;    // in this order; empty for all
+  std::vector<std::string> ignore;  // of those, what to leave out; a name that is not there is no matter
+
+  bool all() const { return keep.empty() && ignore.empty(); }
+  /// Whether every column is called by a number, so that a table needs no header.
+  bool by_number() const;
+};
+
+/// The numbers of the columns chosen of a table called `table`. `column_names` is empty if it has no header. Throws
+/// Error{kUsage} if a column to keep is not there, a number is too large, or no column is left.
+std::vector<Index> chosen_columns(const ColumnChoice& choice, const std::vector<std::string>& column_names,
+                                  Index columns, const std::string& table);
+
+}  // namespace labelshift
