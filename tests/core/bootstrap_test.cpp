@@ -110,6 +110,39 @@ TEST(Bootstrap, DrawsAsManyRowsAsThereAreAndKeepsTheirWeights) {
   EXPECT_EQ(calls, 20);
 }
 
+TEST(Bootstrap, JoinsTheAnalyticEndWhereItReachesZero) {
+  // Of 100 rows: none of the first class in any replicate, some of the second in most, and of the third in all. The
+  // shares of the fourth never quite reach 0, as those of EM do not.
+  const Intervals percentile{.prior_low = Eigen::Vector4d(0.0, 0.0, 0.2, 1e-6),
+                             .prior_high = Eigen::Vector4d(0.0, 0.05, 0.4, 0.01),
+                             .ratio_low = Eigen::Vector4d(0.0, 0.0, 0.8, 4e-6),
+                             .ratio_high = Eigen::Vector4d(0.0, 0.2, 1.6, 0.04)};
+  const Intervals analytic{.prior_low = Eigen::Vector4d(0.0, 0.01, 0.1, 0.0),
+                           .prior_high = Eigen::Vector4d(0.03, 0.04, 0.5, 0.02),
+                           .ratio_low = Eigen::Vector4d(0.0, 0.04, 0.4, 0.0),
+                           .ratio_high = Eigen::Vector4d(0.12, 0.16, 2.0, 0.08)};
+  const Intervals joined = join_at_zero(percentile, analytic, 100.0);
+  EXPECT_EQ(joined.prior_low, Eigen::VectorXd(Eigen::Vector4d(0.0, 0.0, 0.2, 0.0)));
+  EXPECT_EQ(joined.prior_high, Eigen::VectorXd(Eigen::Vector4d(0.03, 0.05, 0.4, 0.02)));
+  EXPECT_EQ(joined.ratio_low, Eigen::VectorXd(Eigen::Vector4d(0.0, 0.0, 0.8, 0.0)));
+  EXPECT_EQ(joined.ratio_high, Eigen::VectorXd(Eigen::Vector4d(0.12, 0.2, 1.6, 0.08)));
+}
+
+TEST(Bootstrap, NeverSaysThatAClassIsAbsentForCertain) {
+  // 100 rows of class 0 for certain: every replicate says that there is nothing else. The rule of three says 3 %.
+  Eigen::MatrixXd f(100, 2);
+  f.col(0).setOnes();
+  f.col(1).setZero();
+  LabelShiftProblem known{.target = {f}};
+  known.source_prior = Eigen::Vector2d(0.5, 0.5);
+  LabelShiftOptions options;
+  options.bootstrap = kLeastReplicates;
+  const Intervals intervals = analyse_label_shift(known, options).intervals;
+  EXPECT_EQ(intervals.prior_low[1], 0.0);
+  EXPECT_NEAR(intervals.prior_high[1], 0.03, 0.001);
+  EXPECT_NEAR(intervals.ratio_high[1], 0.06, 0.002);
+}
+
 TEST(Bootstrap, PassesOnTheErrorOfAReplicate) {
   EXPECT_THROW(bootstrap_intervals(
                    Eigen::Vector2d(0.5, 0.5), 0, {}, 3, {}, {.replicates = 20},

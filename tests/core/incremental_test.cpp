@@ -279,16 +279,18 @@ TEST(Incremental, RaisesTheAlarmAfterAShiftAndRarelyBefore) {
   EXPECT_LE(alarms, 57);
 }
 
-TEST(Incremental, TestsForAShiftOnTheRowsBeforeCalibration) {
+TEST(Incremental, TestsTheRowsBeforeCalibration) {
   Rng rng(15);
   const VectorXd p = vector({0.5, 0.3, 0.2});
   constexpr double kHalfLife = 4000.0;
   const MatrixXd raw = draw(p, vector({0.4, 0.3, 0.3}), 10'000, 1.5, rng).probs;  // folds twice
   MatrixXd calibrated = raw.cwiseSqrt();
   calibrated.array().colwise() /= calibrated.rowwise().sum().eval().array();
+  const auto labelled = draw(p, p, 1000, 1.5, rng);
+  const SourceSample sample{labelled.probs, labelled.labels, {}};
   Moments source;
-  source.add(draw(p, p, 1000, 1.5, rng).probs);
-  IncrementalEstimator estimator(known(p), source, {.half_life = kHalfLife});
+  source.add(labelled.probs);
+  IncrementalEstimator estimator(known(p), source, {.half_life = kHalfLife}, LabelShiftFitTest(sample));
   for (Index i = 0; i < raw.rows(); i += 500)
     estimator.add(MatrixView(calibrated).middle_rows(i, 500), MatrixView(raw).middle_rows(i, 500));
   std::vector<double> weights(10'000);
@@ -298,6 +300,9 @@ TEST(Incremental, TestsForAShiftOnTheRowsBeforeCalibration) {
   target.add(raw, weights);
   const double expected = no_shift_test(source, target).statistic;
   EXPECT_NEAR(estimator.current().shift_test.statistic, expected, 1e-9 * expected);
+  const double expected_fit = label_shift_fit_test(sample, {raw, weights})->statistic;
+  ASSERT_TRUE(estimator.current().fit_test);
+  EXPECT_NEAR(estimator.current().fit_test->statistic, expected_fit, 1e-9 * expected_fit);
   expect_error([&] { estimator.add(calibrated, MatrixView(raw).middle_rows(0, 3)); }, ErrorKind::kInput,
                "found 3 rows before and 10000 after calibration, expected as many");
 }

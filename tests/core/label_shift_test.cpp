@@ -101,15 +101,40 @@ TEST_F(LabelShiftTest, WithThePriorAloneThereIsNoFitTestAndNoCalibration) {
   expect_error(known_, {}, ErrorKind::kUsage, "nothing is known of the source");
 }
 
-TEST_F(LabelShiftTest, NamesTheClassesThatTheSourceLacksUnlessSmoothed) {
+TEST_F(LabelShiftTest, ASourceThatLacksAClassIsRightWithTheTrainingMixAlone) {
+  // f is the exact posterior under the training mix. The source has no example of class 2, of which the target has 60
+  // %.
   const std::vector<std::string> names{"cat", "dog", "eel"};
-  for (int& label : source_.labels) label = label == 2 ? 1 : label;
-  known_.source->labels = source_.labels;
+  problem_.sharpness = 1.0;
+  Rng rng(3);
+  source_ = problem_.sample(2000, Eigen::Vector3d(0.6, 0.4, 0.0), rng);
+  target_ = problem_.sample(3000, truth_, rng);
+  known_.target = {target_.probs};
+  known_.source = SourceExamples{{source_.probs}, source_.labels, {}};
   known_.class_names = names;
-  expect_error(known_, {}, ErrorKind::kInput, "no source example of class eel");
   LabelShiftOptions options;
   options.smoothing = 1.0;
-  EXPECT_NEAR(analyse_label_shift(known_, options).source_prior[2], 1.0 / 2003.0, 1e-12);
+  for (const char* calibration : {"none", "bcts"}) {
+    options.calibration = calibration;
+    expect_error(known_, options, ErrorKind::kInput, "there is no source example of class eel");
+  }
+  known_.source_prior = problem_.source_prior;
+  options = {};
+  options.calibration = "none";
+  const LabelShiftResult result = analyse_label_shift(known_, options);
+  // Standard errors are near 0.012 (3000 target rows, overlapping classes); four of them.
+  EXPECT_LE((result.target_prior - truth_).cwiseAbs().maxCoeff(), 0.05);
+  EXPECT_EQ(result.unseen, std::vector<Index>{2});
+  EXPECT_FALSE(result.fit_test);  // the target is no mixture of what the source has
+  EXPECT_LT(result.shift_test.p_value, 1e-10);
+  known_.target = {source_.probs};  // no shift from the source, but from the training mix
+  EXPECT_LT(analyse_label_shift(known_, options).shift_test.p_value, 1e-10);
+  known_.target = {target_.probs};
+  options.calibration = "ts";
+  expect_error(known_, options, ErrorKind::kInput, "calibration \"ts\" needs source examples of every class");
+  options.calibration = "none";
+  options.estimator = "bbse";
+  expect_error(known_, options, ErrorKind::kInput, "estimator \"bbse\" needs source examples of every class");
 }
 
 TEST_F(LabelShiftTest, RefusesWhatDoesNotFitTogether) {
@@ -145,7 +170,8 @@ TEST_F(LabelShiftTest, TellsTheObserverWhatItDoes) {
     if (stages.empty() || stages.back() != stage) stages.emplace_back(stage);
     last = done;
   });
-  EXPECT_THAT(stages, testing::ElementsAre("checking the input", "testing", "calibrating", "estimating", "bootstrap"));
+  EXPECT_THAT(stages, testing::ElementsAre("checking the input", "testing", "calibrating", "estimating",
+                                           "finding intervals", "bootstrap"));
   EXPECT_EQ(last, 1.0);
 }
 

@@ -86,4 +86,15 @@ Intervals bootstrap_intervals(
   return result;
 }
 
+Intervals join_at_zero(const Intervals& percentile, const Intervals& analytic, double rows) {
+  Intervals joined = percentile;
+  for (Index c = 0; c < joined.prior_low.size(); ++c) {
+    if (!is_absent(joined.prior_low[c], rows)) continue;
+    joined.prior_low[c] = joined.ratio_low[c] = 0.0;
+    joined.prior_high[c] = std::max(joined.prior_high[c], analytic.prior_high[c]);
+    joined.ratio_high[c] = std::max(joined.ratio_high[c], analytic.ratio_high[c]);
+  }
+  return joined;
+}
+
 }  // namespace labelshift

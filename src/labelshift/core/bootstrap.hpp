@@ -40,4 +40,11 @@ Intervals bootstrap_intervals(
     const std::function<BootstrapReplicate(std::span<const double>, std::span<const double>)>& estimate,
     const std::function<void(int)>& done);
 
+/// The intervals of a bootstrap, mended where it is inconsistent: next to 0 (Andrews 2000). Resampling target rows that
+/// hold few examples of a class draws none of them too often, and of rows that hold none it only ever draws none, so
+/// that the interval is [0, 0] however few the rows are. So where a percentile interval reaches 0, by a share of less
+/// than a thousandth of one of the `rows` of the target, it starts there and ends no lower than the `analytic` one,
+/// whose end is one-sided where the estimate is 0.
+Intervals join_at_zero(const Intervals& percentile, const Intervals& analytic, double rows);
+
 }  // namespace labelshift

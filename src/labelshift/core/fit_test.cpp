@@ -33,45 +33,6 @@ double weight_of(std::span<const double> weights, Index row) {
   return weights.empty() ? 1.0 : weights[static_cast<std::size_t>(row)];
 }
 
-/// Cells numbered predicted class by predicted class, by increasing confidence within one. The edges are quantiles of
-/// the source's confidences and use no label.
-class ConfidenceCells {
- public:
-  explicit ConfidenceCells(const MatrixView& probs) : edges_(static_cast<std::size_t>(probs.cols())), first_{0} {
-    std::vector<std::vector<double>> confidences(edges_.size());
-    for_each_largest(probs, [&](Index, Index predicted, double confidence) {
-      confidences[static_cast<std::size_t>(predicted)].push_back(confidence);
-    });
-    const double most_bins =
-        std::clamp(1.0 + std::floor(kSplitCells / static_cast<double>(probs.cols())), 2.0, kMostBins);
-    for (std::size_t c = 0; c < edges_.size(); ++c) {
-      auto& sorted = confidences[c];
-      std::sort(sorted.begin(), sorted.end());
-      const double rows = static_cast<double>(sorted.size());
-      const auto bins = static_cast<std::size_t>(std::clamp(std::floor(rows / kRowsPerBin), 1.0, most_bins));
-      for (std::size_t b = 1; b < bins; ++b) {
-        const double edge = sorted[b * sorted.size() / bins];
-        // Of saturated confidences many are equal; the cells between equal edges would be empty.
-        if (edges_[c].empty() || edge > edges_[c].back()) edges_[c].push_back(edge);
-      }
-      first_.push_back(first_.back() + static_cast<Index>(edges_[c].size()) + 1);
-    }
-  }
-
-  Index size() const { return first_.back(); }
-  Index first_of(Index predicted) const { return first_[static_cast<std::size_t>(predicted)]; }
-
-  Index cell_of(Index predicted, double confidence) const {
-    Index cell = first_of(predicted);  // a search by halves would be guessed wrong by the processor at every second row
-    for (const double edge : edges_[static_cast<std::size_t>(predicted)]) cell += confidence >= edge;
-    return cell;
-  }
-
- private:
-  std::vector<std::vector<double>> edges_;  // per predicted class, increasing
-  std::vector<Index> first_;                // (m + 1) number of the first cell of each predicted class
-};
-
 /// Where each cell goes so that all hold enough rows of both samples, and how many there are then.
 struct Merge {
   std::vector<Index> into;
@@ -80,7 +41,7 @@ struct Merge {
 
 /// Joins neighbouring confidences of a predicted class; predicted classes too small as a whole share one cell. Looks at
 /// counts over all labels only.
-Merge merge_small(const ConfidenceCells& cells, Index classes, const Eigen::VectorXd& source_rows,
+Merge merge_small(const ConfidenceCells& cells, const Eigen::VectorXd& source_rows,
                   const Eigen::VectorXd& target_rows) {
   const auto enough = [](double source, double target) {
     return source >= kLeastSourceRows && target >= kLeastTargetRows;
@@ -88,7 +49,7 @@ Merge merge_small(const ConfidenceCells& cells, Index classes, const Eigen::Vect
   Merge merge{.into = std::vector<Index>(static_cast<std::size_t>(cells.size()), -1)};
   double rest_source = 0.0;
   double rest_target = 0.0;
-  for (Index c = 0; c < classes; ++c) {
+  for (Index c = 0; c < cells.classes(); ++c) {
     const Index before = merge.cells;
     double source = 0.0;
     double target = 0.0;
@@ -245,43 +206,80 @@ class MinimumChiSquared {
   Eigen::VectorXd target_;
 };
 
-void check(const SourceSample& source, const TargetSample& target) {
-  if (source.probs.cols() != target.probs.cols())
-    throw Error(ErrorKind::kInput,
-                fmt::format("the source has {} columns and the target {}; expected one column a class in both",
-                            source.probs.cols(), target.probs.cols()));
-  check_labels(source.labels, source.probs.rows(), source.probs.cols(), "source labels");
-  check_weights(source.weights, source.probs.rows(), "source weights");
-  check_weights(target.weights, target.probs.rows(), "target weights");
-}
-
 }  // namespace
 
-std::optional<HypothesisTest> label_shift_fit_test(const SourceSample& source, const TargetSample& target) {
-  check(source, target);
-  if (source.probs.rows() == 0 || target.probs.rows() == 0) return std::nullopt;
-  const Index m = source.probs.cols();
-  const ConfidenceCells fine(source.probs);
-  Eigen::MatrixXd source_weight = Eigen::MatrixXd::Zero(fine.size(), m);
-  Eigen::VectorXd target_weight = Eigen::VectorXd::Zero(fine.size());
-  Eigen::VectorXd squared_weight = Eigen::VectorXd::Zero(m);
+ConfidenceCells::ConfidenceCells(const MatrixView& source_probs)
+    : edges_(static_cast<std::size_t>(source_probs.cols())), first_{0} {
+  std::vector<std::vector<double>> confidences(edges_.size());
+  for_each_largest(source_probs, [&](Index, Index predicted, double confidence) {
+    confidences[static_cast<std::size_t>(predicted)].push_back(confidence);
+  });
+  const double most_bins =
+      std::clamp(1.0 + std::floor(kSplitCells / static_cast<double>(source_probs.cols())), 2.0, kMostBins);
+  for (std::size_t c = 0; c < edges_.size(); ++c) {
+    auto& sorted = confidences[c];
+    std::sort(sorted.begin(), sorted.end());
+    const double rows = static_cast<double>(sorted.size());
+    const auto bins = static_cast<std::size_t>(std::clamp(std::floor(rows / kRowsPerBin), 1.0, most_bins));
+    for (std::size_t b = 1; b < bins; ++b) {
+      const double edge = sorted[b * sorted.size() / bins];
+      // Of saturated confidences many are equal; the cells between equal edges would be empty.
+      if (edges_[c].empty() || edge > edges_[c].back()) edges_[c].push_back(edge);
+    }
+    first_.push_back(first_.back() + static_cast<Index>(edges_[c].size()) + 1);
+  }
+}
+
+Index ConfidenceCells::cell_of(Index predicted, double confidence) const {
+  Index cell = first_of(predicted);  // a search by halves would be guessed wrong by the processor at every second row
+  for (const double edge : edges_[static_cast<std::size_t>(predicted)]) cell += confidence >= edge;
+  return cell;
+}
+
+LabelShiftFitTest::LabelShiftFitTest(const SourceSample& source)
+    : cells_(source.probs),
+      source_weight_(Eigen::MatrixXd::Zero(cells_.size(), cells_.classes())),
+      source_squared_weight_(Eigen::VectorXd::Zero(cells_.classes())),
+      target_weight_(Eigen::VectorXd::Zero(cells_.size())) {
+  check_labels(source.labels, source.probs.rows(), source.probs.cols(), "source labels");
+  check_weights(source.weights, source.probs.rows(), "source weights");
+  source_rows_ = effective_rows(source.weights, source.probs.rows());
   for_each_largest(source.probs, [&](Index i, Index predicted, double confidence) {
     const double w = weight_of(source.weights, i);
     const int c = source.labels[static_cast<std::size_t>(i)];
-    source_weight(fine.cell_of(predicted, confidence), c) += w;
-    squared_weight[c] += w * w;
+    source_weight_(cells_.cell_of(predicted, confidence), c) += w;
+    source_squared_weight_[c] += w * w;
   });
-  for_each_largest(target.probs, [&](Index j, Index predicted, double confidence) {
-    target_weight[fine.cell_of(predicted, confidence)] += weight_of(target.weights, j);
-  });
+}
 
-  const double source_rows = effective_rows(source.weights, source.probs.rows());
-  const double target_rows = effective_rows(target.weights, target.probs.rows());
-  const Merge merge = merge_small(fine, m, source_weight.rowwise().sum() * (source_rows / source_weight.sum()),
-                                  target_weight * (target_rows / target_weight.sum()));
+void LabelShiftFitTest::add(const MatrixView& target_probs, std::span<const double> weights) {
+  if (target_probs.cols() != cells_.classes())
+    throw Error(ErrorKind::kInput,
+                fmt::format("the source has {} columns and the target {}; expected one column a class in both",
+                            cells_.classes(), target_probs.cols()));
+  check_weights(weights, target_probs.rows(), "target weights");
+  for_each_largest(target_probs, [&](Index j, Index predicted, double confidence) {
+    const double w = weight_of(weights, j);
+    target_weight_[cells_.cell_of(predicted, confidence)] += w;
+    target_squared_weight_ += w * w;
+  });
+}
+
+void LabelShiftFitTest::scale(double factor) {
+  target_weight_ *= factor;
+  target_squared_weight_ *= factor * factor;
+}
+
+std::optional<HypothesisTest> LabelShiftFitTest::current() const {
+  const double target_total = target_weight_.sum();
+  if (source_rows_ == 0.0 || target_total == 0.0) return std::nullopt;
+  const double source_total = source_weight_.sum();
+  const double target_rows = target_total * target_total / target_squared_weight_;
+  const Merge merge = merge_small(cells_, source_weight_.rowwise().sum() * (source_rows_ / source_total),
+                                  target_weight_ * (target_rows / target_total));
   std::vector<Index> seen;
-  for (Index c = 0; c < m; ++c)
-    if (squared_weight[c] > 0.0) seen.push_back(c);
+  for (Index c = 0; c < cells_.classes(); ++c)
+    if (source_squared_weight_[c] > 0.0) seen.push_back(c);
   const Index classes = static_cast<Index>(seen.size());
   const Index degrees = (merge.cells - 1) - (classes - 1);  // free cells less free entries of q
   if (degrees <= 0) return std::nullopt;
@@ -291,15 +289,15 @@ std::optional<HypothesisTest> label_shift_fit_test(const SourceSample& source, c
                   .source = Eigen::MatrixXd::Zero(merge.cells, classes),
                   .rows = Eigen::VectorXd(classes),
                   .prior = Eigen::VectorXd(classes)};
-  for (Index k = 0; k < fine.size(); ++k) {
+  for (Index k = 0; k < cells_.size(); ++k) {
     const Index into = merge.into[static_cast<std::size_t>(k)];
-    data.target[into] += target_weight[k] / target_weight.sum();
-    data.source.row(into) += source_weight(k, seen);
+    data.target[into] += target_weight_[k] / target_total;
+    data.source.row(into) += source_weight_(k, seen);
   }
   for (Index c = 0; c < classes; ++c) {
     const double weight = data.source.col(c).sum();
-    data.prior[c] = weight / source_weight.sum();
-    data.rows[c] = weight * weight / squared_weight[seen[static_cast<std::size_t>(c)]];
+    data.prior[c] = weight / source_total;
+    data.rows[c] = weight * weight / source_squared_weight_[seen[static_cast<std::size_t>(c)]];
     data.source.col(c) /= weight;
   }
   const double statistic = MinimumChiSquared(data).minimise();
@@ -307,6 +305,12 @@ std::optional<HypothesisTest> label_shift_fit_test(const SourceSample& source, c
   return HypothesisTest{.statistic = statistic,
                         .p_value = chi_squared_survival(statistic, degrees_of_freedom),
                         .degrees_of_freedom = degrees_of_freedom};
+}
+
+std::optional<HypothesisTest> label_shift_fit_test(const SourceSample& source, const TargetSample& target) {
+  LabelShiftFitTest test(source);
+  test.add(target.probs, target.weights);
+  return test.current();
 }
 
 }  // namespace labelshift

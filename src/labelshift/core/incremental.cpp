@@ -44,9 +44,10 @@ bool can_be_fed_row_by_row(const EstimatorEntry& entry) {
 }
 
 IncrementalEstimator::IncrementalEstimator(SourceSummary source, std::optional<Moments> source_moments,
-                                           IncrementalOptions options)
+                                           IncrementalOptions options, std::optional<LabelShiftFitTest> fit_test)
     : source_(std::move(source)),
       source_moments_(std::move(source_moments)),
+      folded_fit_test_(std::move(fit_test)),
       options_(std::move(options)),
       threshold_(-std::numeric_limits<double>::infinity()) {
   const EstimatorEntry& entry = find_estimator(options_.estimator);
@@ -141,12 +142,12 @@ void IncrementalEstimator::add(const MatrixView& target_probs, const MatrixView&
   }
 }
 
-Moments IncrementalEstimator::moments(const Moments& folded, const MatrixView& newest) const {
-  Moments all = folded;
-  if (folded_ > 0) all.scale(decay(static_cast<double>(folded_ - 1)));
+template <typename Sums>
+Sums IncrementalEstimator::with_newest(Sums folded, const MatrixView& newest) const {
+  if (folded_ > 0) folded.scale(decay(static_cast<double>(folded_ - 1)));
   const std::vector<double> weights = held_weights();
-  all.add(newest, std::span(weights).subspan(static_cast<std::size_t>(sampled_)));
-  return all;
+  folded.add(newest, std::span(weights).subspan(static_cast<std::size_t>(sampled_)));
+  return folded;
 }
 
 VectorXd IncrementalEstimator::votes() const {
@@ -188,8 +189,9 @@ void IncrementalEstimator::fold() {
   } else {
     folded_votes_ = votes();
   }
-  folded_moments_ = moments(folded_moments_, newest_rows());
-  folded_uncalibrated_ = moments(folded_uncalibrated_, newest_uncalibrated());
+  folded_moments_ = with_newest(folded_moments_, newest_rows());
+  folded_uncalibrated_ = with_newest(folded_uncalibrated_, newest_uncalibrated());
+  if (folded_fit_test_) folded_fit_test_ = with_newest(*folded_fit_test_, newest_uncalibrated());
   folded_weight_ = fade * folded_weight_ + weight;
   folded_ = seen_;
   keep_sample();
@@ -372,10 +374,11 @@ IncrementalState IncrementalEstimator::current() const {
   const VectorXd& p = source_.label_prior;
   IncrementalState state;
   state.rows = rows();
-  const Moments target = moments(folded_moments_, newest_rows());
+  const Moments target = with_newest(folded_moments_, newest_rows());
   state.effective_rows = target.effective_rows();
-  const Moments raw = moments(folded_uncalibrated_, newest_uncalibrated());
+  const Moments raw = with_newest(folded_uncalibrated_, newest_uncalibrated());
   state.shift_test = source_moments_ ? no_shift_test(*source_moments_, raw) : no_shift_test_exact(p, raw);
+  if (folded_fit_test_) state.fit_test = with_newest(*folded_fit_test_, newest_uncalibrated()).current();
   if (const auto* estimator = dynamic_cast<const ConfusionEstimator*>(estimator_.get())) {
     const VectorXd counts = votes();
     const VectorXd predicted = estimator->soft() ? VectorXd(target.mean / target.mean.sum()) : counts / counts.sum();

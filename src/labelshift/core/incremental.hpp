@@ -9,6 +9,7 @@
 
 #include "labelshift/core/bbse.hpp"
 #include "labelshift/core/estimators.hpp"
+#include "labelshift/core/fit_test.hpp"
 #include "labelshift/core/hypothesis_test.hpp"
 #include "labelshift/core/intervals.hpp"
 #include "labelshift/core/rng.hpp"
@@ -35,10 +36,12 @@ struct IncrementalState {
   RatioEstimate estimate;
   Eigen::VectorXd target_prior;  // (m) q = p_tr r, sums to 1
   Intervals intervals;
-  HypothesisTest shift_test;    // of "no label shift"
-  double rows = 0.0;            // seen
-  double effective_rows = 0.0;  // (sum w)^2 / sum w^2 with the weights that forgetting leaves them
-  Eigen::MatrixXd curvature;    // (m, m) mean of s s^T as in LikelihoodValue, over all rows; empty for the BBSE family
+  HypothesisTest shift_test;               // of "no label shift"
+  std::optional<HypothesisTest> fit_test;  // of the label-shift assumption; empty without a LabelShiftFitTest, or too
+                                           // few rows for it
+  double rows = 0.0;                       // seen
+  double effective_rows = 0.0;             // (sum w)^2 / sum w^2 with the weights that forgetting leaves them
+  Eigen::MatrixXd curvature;  // (m, m) mean of s s^T as in LikelihoodValue, over all rows; empty for the BBSE family
 };
 
 /// Follows the label mix of a stream of target rows: feed batches, ask at any time. Memory is
@@ -60,11 +63,12 @@ struct IncrementalState {
 class IncrementalEstimator {
  public:
   /// The shift test compares with `source_moments`, those of f in the source before any calibration; without them with
-  /// the source prior, as no_shift_test_exact. Throws Error{kUsage} for options and Error{kInput} for a source it
-  /// cannot work with.
-  IncrementalEstimator(SourceSummary source, std::optional<Moments> source_moments, IncrementalOptions options);
+  /// the source prior, as no_shift_test_exact. `fit_test` knows the source, before any calibration too, and no target
+  /// row yet. Throws Error{kUsage} for options and Error{kInput} for a source it cannot work with.
+  IncrementalEstimator(SourceSummary source, std::optional<Moments> source_moments, IncrementalOptions options,
+                       std::optional<LabelShiftFitTest> fit_test = {});
 
-  /// Rows of f(x), calibrated as the source was, and the same rows as they were before: those the shift test compares,
+  /// Rows of f(x), calibrated as the source was, and the same rows as they were before: those the tests compare,
   /// since a calibration fitted on the source fits the source better than the target, which would look like a shift.
   /// Throws Error{kInput}, and has then added none of them, if either are not probabilities, have not one column a
   /// class or are not as many.
@@ -99,7 +103,9 @@ class IncrementalEstimator {
   MatrixView newest_rows() const;
   MatrixView newest_uncalibrated() const;
   std::vector<double> held_weights() const;
-  Moments moments(const Moments& folded, const MatrixView& newest) const;  // of all rows
+  /// Something that adds up rows, of all rows: `folded` as it is now, and the newest.
+  template <typename Sums>
+  Sums with_newest(Sums folded, const MatrixView& newest) const;
   Eigen::VectorXd votes() const;  // (m) weighted counts of argmax f over all rows
   void fold();
   void keep_sample();
@@ -113,6 +119,7 @@ class IncrementalEstimator {
 
   SourceSummary source_;
   std::optional<Moments> source_moments_;
+  std::optional<LabelShiftFitTest> folded_fit_test_;  // of the folded rows, as everything that is called folded
   IncrementalOptions options_;
   EstimatorFamily family_;
   std::unique_ptr<RatioEstimator> estimator_;

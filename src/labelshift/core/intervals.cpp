@@ -17,11 +17,6 @@ namespace {
 
 constexpr Index kBlock = 256;
 
-/// A share of less than a thousandth of a row is none: solvers that stay inside the simplex never reach 0.
-bool is_absent(double share, double rows) {
-  return share * rows < 1e-3;
-}
-
 double weight(std::span<const double> weights, Index i) {
   return weights.empty() ? 1.0 : weights[static_cast<std::size_t>(i)];
 }
@@ -220,6 +215,10 @@ PriorUncertainty confusion_uncertainty(bool soft, const SourceSummary& summary, 
 }
 
 }  // namespace
+
+bool is_absent(double share, double rows) {
+  return share * rows < 1e-3;
+}
 
 Eigen::MatrixXd score_response(const Eigen::VectorXd& target_prior, const Eigen::MatrixXd& curvature, double rows) {
   const Eigen::VectorXd& q = target_prior;

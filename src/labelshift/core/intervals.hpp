@@ -9,6 +9,9 @@
 
 namespace labelshift {
 
+/// Whether a share is none: less than a thousandth of a row. Solvers that stay inside the simplex never reach 0.
+bool is_absent(double share, double rows);
+
 /// Confidence intervals, one for each class and each holding on its own (not all of them at once).
 struct Intervals {
   double level = 0.95;

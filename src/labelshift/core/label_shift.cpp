@@ -69,7 +69,8 @@ void run_tests(const LabelShiftProblem& problem, const Eigen::VectorXd& prior, L
   const Probabilities target(identity, true, problem.target);
   Moments target_moments;
   target_moments.add(target.view(), problem.target_weights);
-  if (!problem.source) {
+  // A source that lacks a class the target may have is no sample of p_tr, and not what the target is a mixture of.
+  if (!problem.source || !result.unseen.empty()) {
     result.shift_test = no_shift_test_exact(prior, target_moments);
     return;
   }
@@ -134,7 +135,6 @@ class Estimation {
     if (options_.bound_terms)
       result.bound_terms = error_bound_terms(result.source_prior, source ? source_probs->view() : target.view(),
                                              effective_rows(problem_.target_weights, target.view().rows()));
-    if (options_.bootstrap > 0) return;
     progress("finding intervals", 0.0);
     result.intervals = asymptotic_intervals(entry_.family, summary, target_sample, problem_.target, result.estimate,
                                             noise, options_.level);
@@ -191,6 +191,20 @@ Intervals resample(const LabelShiftProblem& problem, const LabelShiftOptions& op
 
 }  // namespace
 
+void check_unseen(std::span<const Index> unseen, std::span<const std::string> class_names,
+                  const std::string& calibration, const std::string& estimator) {
+  if (unseen.empty()) return;
+  const auto refuse = [&](const std::string& what, const std::string& instead) {
+    throw Error(ErrorKind::kInput,
+                fmt::format("{} needs source examples of every class, and there is none of {}; use {}", what,
+                            list_classes(unseen, class_names), instead));
+  };
+  if (find_calibration(calibration).kind != CalibrationKind::kNone)
+    refuse(fmt::format("calibration \"{}\"", calibration), "\"none\"");
+  if (find_estimator(estimator).family != EstimatorFamily::kLikelihood)
+    refuse(fmt::format("estimator \"{}\"", estimator), "an mlls estimator");
+}
+
 LabelShiftResult analyse_label_shift(const LabelShiftProblem& problem, const LabelShiftOptions& options,
                                      const ProgressObserver& observer) {
   const ProgressObserver progress = observer ? observer : [](std::string_view, double) {};
@@ -201,12 +215,19 @@ LabelShiftResult analyse_label_shift(const LabelShiftProblem& problem, const Lab
   checked.target.checked = true;
   if (checked.source) checked.source->scores.checked = true;
   LabelShiftResult result;
+  result.target_rows = effective_rows(problem.target_weights, problem.target.values.rows());
+  if (const auto& source = problem.source) {
+    result.unseen = unseen_classes(source->labels, source->weights, source->scores.values.cols());
+    if (problem.source_prior) check_unseen(result.unseen, problem.class_names, options.calibration, options.estimator);
+  }
   progress("testing", 0.0);
   run_tests(problem,
             estimation.prior(problem.source ? problem.source->weights : std::span<const double>{}, options.smoothing),
             result);
   estimation.estimate(result, progress);
-  if (options.bootstrap > 0) result.intervals = resample(problem, options, result.target_prior, progress);
+  if (options.bootstrap > 0)
+    result.intervals =
+        join_at_zero(resample(problem, options, result.target_prior, progress), result.intervals, result.target_rows);
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "labelshift/core/calibration.hpp"
 #include "labelshift/core/error_bound.hpp"
@@ -47,17 +48,25 @@ struct LabelShiftOptions {
 
 struct LabelShiftResult {
   Eigen::VectorXd source_prior;  // (m) p_tr
+  std::vector<Index> unseen;     // classes without a source example, where there are source examples
+  double target_rows = 0.0;      // effective
   Eigen::VectorXd target_prior;  // (m) q = p_tr r, sums to 1
   RatioEstimate estimate;
   Intervals intervals;
   std::optional<CalibrationFit> calibration_fit;  // where there were source examples to fit or judge it on
   HypothesisTest shift_test;                      // of "no label shift"
-  std::optional<HypothesisTest> fit_test;         // of the label-shift assumption; needs source examples
+  std::optional<HypothesisTest> fit_test;         // of the label-shift assumption; needs source examples of every class
   std::optional<ErrorBoundTerms> bound_terms;
 };
 
 /// Told what is being done and how much of it is done, from 0 to 1; for programs that show progress.
 using ProgressObserver = std::function<void(std::string_view stage, double done)>;
+
+/// Throws Error{kInput} if a calibration or an estimator would have to know the examples of a class that the source has
+/// none of. What is left, without calibration, is a likelihood estimator with the mix that the classifier was trained
+/// on.
+void check_unseen(std::span<const Index> unseen, std::span<const std::string> class_names,
+                  const std::string& calibration, const std::string& estimator);
 
 /// Everything about a label shift in one call: calibrates, estimates, and says how sure the answer is. Throws
 /// Error{kInput} or Error{kUsage} for what it cannot work with.
