@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
 #include "labelshift/data/label_file.hpp"
 #include "labelshift/data/matrix_file.hpp"
 #include "labelshift/data/matrix_writer.hpp"
@@ -8,6 +10,7 @@
 namespace labelshift {
 namespace {
 
+using nlohmann::json;
 using testing::HasSubstr;
 using RowMajorMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
@@ -68,8 +71,67 @@ TEST_F(Adapt, IsBayesRuleByHand) {
   EXPECT_EQ(read_labels(path("out.npy"), {}, 2).labels, (std::vector<int>{0, 1, 1, 1}));
 }
 
+TEST_F(Adapt, WarnsWhereALabelShiftDoesNotFitAndLeavesPredictionsAloneOnRequest) {
+  const std::string arguments = "adapt --output-probs p.npy --report r.json" + kFashionSource +
+                                "--target-probs examples/fashion-mnist/target_blurred_probs.npy ";
+  const CommandResult corrected = labelshift(arguments);
+  EXPECT_EQ(corrected.status, 0);
+  EXPECT_THAT(corrected.err, testing::MatchesRegex("warning: the label-shift assumption does NOT fit .p = .*, so the "
+                                                   "corrected predictions may be worse than the classifier's own; "
+                                                   "--if-fits leaves them alone then\n"));
+  EXPECT_THAT(corrected.out, HasSubstr("\nVerdict: the label-shift assumption does NOT fit (p = "));
+  json report = json::parse(bytes_of(path("r.json")));
+  EXPECT_EQ(report["verdict"], "does-not-fit");
+  EXPECT_EQ(report["adaptation"]["corrected"], true);
+  EXPECT_EQ(report["adaptation"]["rows"], 2000);
+  EXPECT_GT(report["adaptation"]["changed"], 0);
+  EXPECT_EQ(report["warnings"].size(), 1U);
+  EXPECT_EQ(report["target_prior"].size(), 10U);
+
+  const CommandResult alone = labelshift(arguments + "--if-fits --output-labels y.csv");
+  EXPECT_EQ(alone.status, 0);
+  EXPECT_EQ(alone.err, "warning: the label-shift assumption does NOT fit, so the predictions were left alone\n");
+  EXPECT_THAT(alone.out, testing::StartsWith("Left 2000 rows as they were.\n"));
+  report = json::parse(bytes_of(path("r.json")));
+  EXPECT_EQ(report["adaptation"]["corrected"], false);
+  EXPECT_EQ(report["adaptation"]["changed"], 0);
+  const MatrixFile before = read_matrix(path("examples/fashion-mnist/target_blurred_probs.npy"));
+  const MatrixFile after = read_matrix(path("p.npy"));
+  const std::vector<int> labels = read_labels(path("y.csv"), class_names(), 10).labels;
+  for (Index j = 0; j < 2000; ++j) {
+    for (Index c = 0; c < 10; ++c) ASSERT_EQ(after.view()(j, c), before.view()(j, c));
+    ASSERT_EQ(labels[static_cast<std::size_t>(j)], arg_max(before.view(), j));
+  }
+}
+
+TEST_F(Adapt, CorrectsWhatFitsAsIfNotAsked) {
+  labelshift("adapt --calibration bcts --output-probs plain.npy" + kFashion);
+  const CommandResult result = labelshift("adapt --calibration bcts --if-fits --output-probs p.npy" + kFashion);
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(bytes_of(path("p.npy")), bytes_of(path("plain.npy")));
+}
+
+TEST_F(Adapt, NeedsATestToKnowThatItFits) {
+  expect_failure(
+      "adapt --if-fits --source-prior 0.4,0.3,0.3 --target-probs examples/tiny/target_probs.csv "
+      "--output-labels y.csv",
+      kUsage, "--if-fits needs a test of the fit; give --source-probs and --source-labels too");
+  // Of one row nothing can be tested.
+  file("one.csv", "Pullover,Coat,Shirt\n0.2,0.7,0.1\n");
+  const CommandResult result = labelshift(
+      "adapt --if-fits --output-probs - --source-probs examples/tiny/source_probs.csv "
+      "--source-labels examples/tiny/source_labels.csv --target-probs one.csv");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.out, "Pullover,Coat,Shirt\n0.2,0.7,0.1\n");
+  EXPECT_THAT(result.err, HasSubstr("warning: the target has 1 row, too few to tell its class mix"));
+  EXPECT_THAT(result.err, HasSubstr("warning: the label-shift assumption could not be tested, so the predictions were "
+                                    "left alone; drop --if-fits to have them corrected anyway\n"));
+}
+
 TEST_F(Adapt, WritesRowsAloneToStandardOutput) {
-  const CommandResult result = labelshift("adapt --output-labels /dev/stdout" + kTiny);
+  const CommandResult result = labelshift("adapt --output-labels -" + kTiny);
+  EXPECT_EQ(labelshift("adapt --output-labels /dev/stdout" + kTiny).out, result.out);
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, testing::StartsWith("label\n"));
   EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 201);
@@ -108,6 +170,8 @@ TEST_F(Adapt, AsksForSomethingToWriteThatCanBeWritten) {
   expect_failure("adapt" + kTiny, kUsage, "nothing to write; give --output-probs, --output-labels or both");
   expect_failure("adapt --output-probs x.csv --output-labels x.csv" + kTiny, kUsage,
                  "--output-probs and --output-labels are the same file; give each its own");
+  expect_failure("adapt --output-probs x.csv --report ./x.csv" + kTiny, kUsage,
+                 "--output-probs and --report are the same file; give each its own");
   expect_failure("adapt --output-probs x.pdf" + kTiny, kUsage,
                  "cannot tell the format of x.pdf; expected a name that ends in .npy, .csv, .tsv, .csv.gz or .tsv.gz");
   EXPECT_EQ(labelshift("adapt --output-probs no/x.csv" + kTiny).status, kSystem);

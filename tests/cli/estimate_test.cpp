@@ -47,6 +47,9 @@ const std::set<std::string> kKeys = {"estimator",
                                      "calibration_fit",
                                      "shift_test",
                                      "fit_test",
+                                     "verdict",
+                                     "verdict_text",
+                                     "target_rows",
                                      "seed",
                                      "version"};
 
@@ -107,17 +110,115 @@ TEST_F(Estimate, TheTableShowsEveryClassAndSaysWhatItMeans) {
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.err, "");
   EXPECT_THAT(result.out, StartsWith("class        source  target     low    high  ratio    low   high\nT-shirt/top "));
-  for (const char* part :
-       {"\nAnkle boot ", "Found by mlls-sqp in ", " of the best likelihood.",
-        "Calibration bcts took the source's NLL from ", "The label mix has moved (p ", "95 % intervals"})
+  for (const char* part : {"\nAnkle boot ", "Found by mlls-sqp in ", " of the best likelihood.",
+                           "Calibration bcts took the source's NLL from ", "Verdict: the label mix has moved (p ",
+                           "and a label shift explains the new data (fit p ", "95 % intervals"})
     EXPECT_THAT(result.out, HasSubstr(part));
   const CommandResult blurred =
       labelshift("estimate" + kFashionSource + "--target-probs examples/fashion-mnist/target_blurred_probs.npy");
-  EXPECT_THAT(blurred.out, HasSubstr("The label-shift assumption does NOT fit (p "));
+  EXPECT_THAT(blurred.out, HasSubstr("Verdict: the label-shift assumption does NOT fit (p "));
   const CommandResult same =
       labelshift("estimate" + kFashionSource + "--target-probs examples/fashion-mnist/target_same_probs.npy");
-  EXPECT_THAT(same.out, HasSubstr("There is no evidence that the label mix has moved (p "));
-  EXPECT_THAT(same.out, HasSubstr("The label-shift assumption fits (p "));
+  EXPECT_THAT(same.out, HasSubstr("Verdict: there is no evidence that the label mix has moved (p "));
+  EXPECT_THAT(same.out, HasSubstr(") or anything else (fit p "));
+}
+
+TEST_F(Estimate, AMixThatDoesNotFitIsTheOnlyVerdict) {
+  const json blurred = estimate(kFashionSource + "--target-probs examples/fashion-mnist/target_blurred_probs.npy");
+  EXPECT_EQ(blurred["verdict"], "does-not-fit");
+  EXPECT_THAT(blurred["verdict_text"].get<std::string>(), testing::Not(HasSubstr("moved")));
+  const json same = estimate(kFashionSource + "--target-probs examples/fashion-mnist/target_same_probs.npy");
+  EXPECT_EQ(same["verdict"], "not-moved");
+  EXPECT_EQ(estimate(kFashion)["verdict"], "moved");
+}
+
+TEST_F(Estimate, SaysThatASourceWithoutAClassCannotTestTheFit) {
+  shell("sed s/Shirt/Coat/ examples/tiny/source_labels.csv > y.csv");
+  const json result = estimate(
+      "--source-probs examples/tiny/source_probs.csv --source-labels y.csv --source-prior 0.36,0.33,0.31 "
+      "--target-probs examples/tiny/target_probs.csv --calibration none");
+  EXPECT_TRUE(result["fit_test"].is_null());
+  EXPECT_THAT(result["verdict_text"].get<std::string>(),
+              testing::EndsWith("could not be tested, since the source has no example of class Shirt"));
+}
+
+TEST_F(Estimate, WarnsOfATargetThatIsTooSmall) {
+  file("one.csv", "Pullover,Coat,Shirt\n0.2,0.7,0.1\n");
+  const CommandResult result = labelshift(
+      "estimate --source-probs examples/tiny/source_probs.csv --source-labels examples/tiny/source_labels.csv "
+      "--target-probs one.csv");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.err,
+            "warning: the target has 1 row, too few to tell its class mix: the intervals say how little is known\n");
+}
+
+TEST_F(Estimate, LeavesOutColumnsThatAreNoClasses) {
+  const json plain = estimate(kTiny);
+  // An id in front, an index as pandas writes it, and the classes in another order.
+  shell("paste -d, <(echo id; seq 5001 5200 | sed s/^/x/) examples/tiny/target_probs.csv > id.csv");
+  shell("paste -d, <(echo; seq 0 199) examples/tiny/target_probs.csv > index.csv");
+  shell(
+      "paste -d, <(cut -d, -f3 examples/tiny/target_probs.csv) <(cut -d, -f1,2 examples/tiny/target_probs.csv) "
+      "> order.csv");
+  const std::string source =
+      "--source-probs examples/tiny/source_probs.csv --source-labels examples/tiny/source_labels.csv ";
+  EXPECT_EQ(estimate(source + "--target-probs id.csv --columns Pullover,Coat,Shirt"), plain);
+  EXPECT_EQ(estimate(source + "--target-probs index.csv --columns Pullover,Coat,Shirt"), plain);
+  EXPECT_EQ(estimate(source + "--target-probs order.csv --columns Pullover,Coat,Shirt"), plain);
+  // Ids in both files: left out by name and by number.
+  shell("paste -d, <(echo id; seq 1 300 | sed s/^/s/) examples/tiny/source_probs.csv > source_id.csv");
+  const std::string both =
+      "--source-probs source_id.csv --source-labels examples/tiny/source_labels.csv --target-probs id.csv ";
+  EXPECT_EQ(estimate(both + "--ignore-columns id"), plain);
+  EXPECT_EQ(estimate(both + "--ignore-columns 0"), plain);
+  expect_failure("estimate " + both, kInput,
+                 "source_id.csv, line 2, column 1: found \"s1\", expected a number; leave a column that is no class "
+                 "out with --ignore-columns, by its name or its number from 0");
+  expect_failure("estimate " + source + "--target-probs index.csv", kInput,
+                 "index.csv, line 1, column 1: found no name, expected one for every column; an index column of pandas "
+                 "has none, and is called \"Unnamed: 0\"; leave a column that is no class out with --ignore-columns, "
+                 "by its name or its number from 0");
+  EXPECT_EQ(estimate(source + "--target-probs id.csv --ignore-columns id"), plain);
+  EXPECT_EQ(estimate(source + "--target-probs index.csv --ignore-columns 'Unnamed: 0'"), plain);
+  expect_failure("estimate " + both + "--columns Pullover,Coat,Skirt", kUsage,
+                 "source_id.csv: unknown column \"Skirt\"; did you mean \"Shirt\"? (known: id, Pullover, Coat, Shirt)");
+  expect_failure("estimate " + both + "--ignore-columns id --columns 1", kUsage, "--columns excludes --ignore-columns");
+}
+
+TEST_F(Estimate, NoticesNumbersThatAreNoScores) {
+  file("y.csv", "0\n1\n0\n1\n");
+  file("id.csv", "17,0.25,0.75\n18,0.5,0.5\n19,0.75,0.25\n20,0.25,0.75\n");
+  const std::string arguments = "estimate --source-labels y.csv --source-probs id.csv --target-probs id.csv ";
+  expect_failure(arguments, kInput,
+                 "id.csv, row 1, column 1: found 17, expected a probability; use --logits for raw scores, or leave a "
+                 "column that is no class out with --ignore-columns");
+  EXPECT_EQ(labelshift(arguments + "--ignore-columns 0").status, 0);
+  // As logits an index would pass for a class.
+  file("id.csv", "0,0.25,0.75\n1,0.5,0.5\n2,0.75,0.25\n3,0.25,0.75\n");
+  expect_failure(arguments + "--logits", kInput,
+                 "id.csv, column 1: found the numbers of the rows, expected scores of a class; leave a column that is "
+                 "no class out with --ignore-columns, by its name or its number from 0");
+}
+
+TEST_F(Estimate, ADashIsStandardInputOrOutput) {
+  const std::string source =
+      " --source-probs examples/tiny/source_probs.csv --source-labels examples/tiny/source_labels.csv ";
+  const std::string plain = labelshift("estimate --format csv" + kTiny).out;
+  EXPECT_EQ(
+      shell("cat examples/tiny/target_probs.csv | labelshift estimate --format csv --target-probs -" + source).out,
+      plain);
+  EXPECT_EQ(labelshift("estimate --format csv --target-probs=-" + source + "< examples/tiny/target_probs.csv").out,
+            plain);
+  EXPECT_EQ(labelshift("estimate --format csv --output -" + kTiny).out, plain);
+  EXPECT_THAT(labelshift("estimate --output x.txt --plot -" + kTiny).out, StartsWith("<svg "));
+  // Before and after it others write to the same file.
+  shell("{ echo before; labelshift estimate --format csv --output -" + kTiny + "; echo after; } > all.txt");
+  EXPECT_EQ(bytes_of(path("all.txt")), "before\n" + plain + "after\n");
+  EXPECT_FALSE(std::filesystem::exists(path("-")));
+  expect_failure("estimate --plot -" + kTiny, kUsage,
+                 "--plot is standard output, where the result goes too; give --output a file");
+  expect_failure("estimate --target-probs - --source-labels - --source-probs x.csv", kUsage,
+                 "--source-labels and --target-probs are both standard input; give one of them a file");
 }
 
 TEST_F(Estimate, CsvHasARowAClass) {
@@ -179,8 +280,8 @@ TEST_F(Estimate, LogitsGiveWhatTheirSoftmaxGives) {
   file("p.csv", "0.25,0.75\n0.5,0.5\n0.75,0.25\n0.6,0.4\n");
   file("z.csv", "0,1.0986122886681098\n2,2\n1.0986122886681098,0\n1.4054651081081644,1\n");
   file("y.csv", "1\n0\n0\n1\n");
-  const json probs = estimate("--source-probs p.csv --source-labels y.csv --target-probs p.csv");
-  const json logits = estimate("--logits --source-probs z.csv --source-labels y.csv --target-probs z.csv");
+  const json probs = estimate("--source-probs p.csv --source-labels y.csv --target-probs p.csv 2> /dev/null");
+  const json logits = estimate("--logits --source-probs z.csv --source-labels y.csv --target-probs z.csv 2> /dev/null");
   for (std::size_t c = 0; c < 2; ++c)
     EXPECT_NEAR(logits["target_prior"][c].get<double>(), probs["target_prior"][c].get<double>(), 1e-9);
   EXPECT_EQ(probs["classes"], (json{"0", "1"}));
@@ -194,8 +295,8 @@ TEST_F(Estimate, WeightsCountRows) {
   file("y2.csv", "1\n1\n0\n0\n1\n");
   const json weighted = estimate(
       "--source-probs p.csv --source-labels y.csv --source-weights w.csv "
-      "--target-probs p.csv --target-weights w.csv");
-  const json repeated = estimate("--source-probs p2.csv --source-labels y2.csv --target-probs p2.csv");
+      "--target-probs p.csv --target-weights w.csv 2> /dev/null");
+  const json repeated = estimate("--source-probs p2.csv --source-labels y2.csv --target-probs p2.csv 2> /dev/null");
   EXPECT_EQ(weighted["source_prior"], repeated["source_prior"]);
   EXPECT_NEAR(weighted["target_prior"][0].get<double>(), repeated["target_prior"][0].get<double>(), 1e-6);
 }
@@ -207,7 +308,7 @@ TEST_F(Estimate, RenormaliseForgivesRoundedRows) {
   expect_failure("estimate " + arguments, kInput,
                  "p.csv, row 1: probabilities sum to 0.9, not 1 within 0.001; use --logits for raw scores or "
                  "--renormalise for rounded ones");
-  EXPECT_EQ(estimate(arguments + " --renormalise")["classes"].size(), 2U);
+  EXPECT_EQ(estimate(arguments + " --renormalise 2> /dev/null")["classes"].size(), 2U);
   expect_failure("estimate --renormalise --logits " + arguments, kUsage,
                  "--renormalise is for probabilities; drop it or --logits");
 }
@@ -226,7 +327,7 @@ TEST_F(Estimate, WritesTheResultAndThePictureToFiles) {
   const std::string picture = bytes_of(path("mix.svg"));
   EXPECT_THAT(picture, HasSubstr("<svg "));
   EXPECT_THAT(picture, HasSubstr("Pullover"));
-  EXPECT_THAT(picture, HasSubstr("The label mix has moved (p "));
+  EXPECT_THAT(picture, HasSubstr("Verdict: the label mix has moved (p "));
 }
 
 TEST_F(Estimate, RefusesTwoResultsInOneFile) {
@@ -258,9 +359,11 @@ TEST_F(Estimate, GuessesTheOrderOfTheColumnsWithAWarningUnlessTheDataRefuteIt) {
   const CommandResult result =
       labelshift("estimate --format csv --source-probs p.csv --source-labels y.csv --target-probs p.csv");
   EXPECT_EQ(result.status, 0);
-  EXPECT_EQ(result.err,
-            "warning: nothing names the columns of p.csv, so they were taken to be the labels in sorted order: cat, "
-            "dog; if they are not, name them with --classes\n");
+  EXPECT_THAT(
+      result.err,
+      StartsWith(
+          "warning: nothing names the columns of p.csv, so they were taken to be the labels in sorted order: cat, "
+          "dog; if they are not, name them with --classes\n"));
   file("y.csv", "cat\ndog\ndog\n");
   expect_failure("estimate --source-probs p.csv --source-labels y.csv --target-probs p.csv", kInput,
                  "p.csv: nothing names the columns, and in sorted order (cat, dog) they do not predict y.csv; name "

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 
@@ -21,35 +22,32 @@ struct AdaptOptions {
   std::uint64_t seed = 0;
   std::string output_probs;
   std::string output_labels;
+  std::string report;
+  bool if_fits = false;
 };
 
 /// Rows corrected at a time, so that memory does not grow with the file.
 constexpr Index kRows = 4096;
 
-struct Adapted {
-  Index rows = 0;
-  Index changed = 0;  // rows whose most probable class is another than before
-};
-
 bool is_float32(const MatrixView& values) {
   return values.visit([](const auto* data, Index, Index) { return sizeof *data == sizeof(float); });
 }
 
-/// p_te(y | x) of every target row into the files asked for.
-Adapted write_adapted(const AdaptOptions& options, const Input& input, const LabelShiftResult& result,
+/// Every target row into the files asked for: p_te(y | x), or what the classifier says if it is not to be corrected.
+Adaptation write_rows(const AdaptOptions& options, const Input& input, const LabelShiftResult& result, bool correct,
                       Progress& progress) {
   const Scores target = input.target->scores();
   const Index n = target.values.rows();
   const Index m = target.values.cols();
   const Calibration calibration =
-      result.calibration_fit ? result.calibration_fit->calibration : Calibration::identity(m);
+      correct && result.calibration_fit ? result.calibration_fit->calibration : Calibration::identity(m);
   const DeferInterrupt interrupt;  // outlives the writer, which takes a half-written file away
   std::optional<MatrixWriter> writer;
   if (!options.output_probs.empty())
     writer.emplace(options.output_probs,
                    MatrixWriter::Layout{
                        .rows = n, .cols = m, .float32 = is_float32(target.values), .column_names = input.class_names});
-  Adapted adapted{.rows = n};
+  Adaptation adapted{.corrected = correct, .rows = n};
   std::vector<int> labels;
   if (!options.output_labels.empty()) labels.reserve(static_cast<std::size_t>(n));
   RowMajorMatrix<double> calibrated(kRows, m);
@@ -58,11 +56,12 @@ Adapted write_adapted(const AdaptOptions& options, const Input& input, const Lab
     const Index count = std::min(kRows, n - first);
     progress.show("correcting", static_cast<double>(first) / static_cast<double>(n));
     apply_calibration(calibration, target, first, calibrated.topRows(count));
-    adapt_rows(calibrated, result.estimate.ratio, 0, corrected.topRows(count));
-    if (writer) writer->append(MatrixView(corrected).middle_rows(0, count));
+    if (correct) adapt_rows(calibrated, result.estimate.ratio, 0, corrected.topRows(count));
+    const MatrixView rows = MatrixView(correct ? corrected : calibrated).middle_rows(0, count);
+    if (writer) writer->append(rows);
     for (Index i = 0; i < count; ++i) {
-      const int label = arg_max(corrected, i);
-      if (label != arg_max(calibrated, i)) ++adapted.changed;
+      const int label = arg_max(rows, i);
+      if (label != arg_max(target.values, first + i)) ++adapted.changed;
       if (!options.output_labels.empty()) labels.push_back(label);
     }
   }
@@ -76,40 +75,78 @@ Adapted write_adapted(const AdaptOptions& options, const Input& input, const Lab
   return adapted;
 }
 
-std::string summary(const AdaptOptions& options, const Input& input, const LabelShiftResult& result,
-                    const Adapted& adapted) {
+std::string summary(const AdaptOptions& options, const Report& report) {
+  const LabelShiftResult& result = report.result;
+  const Adaptation& adapted = *report.adaptation;
   Index most = 0;
   (result.target_prior - result.source_prior).cwiseAbs().maxCoeff(&most);
-  std::string text = fmt::format(
-      "Corrected {} rows for the class mix found by {}; {} predictions changed ({:.1f} %).\n"
-      "Most moved: {}, from {:.4f} to {:.4f}.\n",
-      adapted.rows, options.estimator.estimator, adapted.changed,
-      100.0 * static_cast<double>(adapted.changed) / static_cast<double>(adapted.rows),
-      input.shown_names()[static_cast<std::size_t>(most)], result.source_prior[most], result.target_prior[most]);
+  std::string text =
+      adapted.corrected
+          ? fmt::format("Corrected {} rows for the class mix found by {}; {} predictions changed ({:.1f} %).\n",
+                        adapted.rows, options.estimator.estimator, adapted.changed,
+                        100.0 * static_cast<double>(adapted.changed) / static_cast<double>(adapted.rows))
+          : fmt::format("Left {} rows as they were.\n", adapted.rows);
+  if (adapted.corrected)
+    text += fmt::format("Most moved: {}, from {:.4f} to {:.4f}.\n", report.classes[static_cast<std::size_t>(most)],
+                        result.source_prior[most], result.target_prior[most]);
+  text += verdict_line(report) + '\n';
   if (!options.output_probs.empty()) text += fmt::format("Probabilities: {}\n", options.output_probs);
   if (!options.output_labels.empty()) text += fmt::format("Labels: {}\n", options.output_labels);
+  if (!options.report.empty()) text += fmt::format("Report: {}\n", options.report);
   return text;
 }
 
-void adapt(const AdaptOptions& options) {
-  const auto& [input_options, estimator, seed, output_probs, output_labels] = options;
-  if (output_probs.empty() && output_labels.empty())
+/// What is to be said of a correction that the tests do not support.
+std::optional<std::string> doubt(const Report& report) {
+  if (!report.adaptation->corrected)
+    return report.result.fit_test
+               ? "the label-shift assumption does NOT fit, so the predictions were left alone"
+               : "the label-shift assumption could not be tested, so the predictions were left alone; drop --if-fits "
+                 "to have them corrected anyway";
+  if (verdict_on(report.result, report.classes).finding != Finding::kDoesNotFit) return std::nullopt;
+  return fmt::format(
+      "the label-shift assumption does NOT fit ({}), so the corrected predictions may be worse than the "
+      "classifier's own; --if-fits leaves them alone then",
+      p_value_text(report.result.fit_test->p_value));
+}
+
+void check_outputs(const AdaptOptions& options) {
+  if (options.output_probs.empty() && options.output_labels.empty())
     throw Error(ErrorKind::kUsage, "nothing to write; give --output-probs, --output-labels or both");
-  if (same_file(output_probs, output_labels))
-    throw Error(ErrorKind::kUsage, "--output-probs and --output-labels are the same file; give each its own");
-  check_writable(output_probs);
-  check_writable(output_labels);
+  const std::array<std::array<std::string, 2>, 3> outputs{{{"--output-probs", options.output_probs},
+                                                           {"--output-labels", options.output_labels},
+                                                           {"--report", options.report}}};
+  for (std::size_t one = 0; one < outputs.size(); ++one)
+    for (std::size_t other = one + 1; other < outputs.size(); ++other)
+      if (same_file(outputs[one][1], outputs[other][1]))
+        throw Error(ErrorKind::kUsage,
+                    fmt::format("{} and {} are the same file; give each its own", outputs[one][0], outputs[other][0]));
+  if (options.if_fits && options.input.source_probs.empty())
+    throw Error(ErrorKind::kUsage, "--if-fits needs a test of the fit; give --source-probs and --source-labels too");
+  for (const auto& output : outputs) check_writable(output[1]);
+}
+
+void adapt(const AdaptOptions& options) {
+  check_outputs(options);
   std::optional<Progress> progress(std::in_place);
-  const LabelShiftOptions analysis = label_shift_options(estimator, seed);
-  const Input input = read_input(input_options, estimator, *progress);
-  const LabelShiftResult result = analyse_label_shift(
-      input.problem(), analysis, [&](std::string_view stage, double done) { progress->show(stage, done); });
-  const Adapted adapted = write_adapted(options, input, result, *progress);
+  const Input input = read_input(options.input, options.estimator, *progress);
+  Report report{.options = label_shift_options(options.estimator, options.seed),
+                .classes = input.shown_names(),
+                .warnings = input.warnings};
+  report.result = analyse_label_shift(input.problem(), report.options,
+                                      [&](std::string_view stage, double done) { progress->show(stage, done); });
+  const bool fits = report.result.fit_test && verdict_on(report.result, report.classes).finding != Finding::kDoesNotFit;
+  report.adaptation = write_rows(options, input, report.result, fits || !options.if_fits, *progress);
   progress.reset();
-  for (const std::string& warning : input.warnings) warn(warning);
-  for (const std::string& warning : result_warnings(analysis, result)) warn(warning);
+  for (std::string& warning : result_warnings(report.options, report.result))
+    report.warnings.push_back(std::move(warning));
+  if (const auto warning = doubt(report)) report.warnings.push_back(*warning);
+  for (const std::string& warning : report.warnings) warn(warning);
+  if (!options.report.empty()) write_whole(options.report, format_report(report, "json"));
   // Rows that went to standard output must stay the only thing there.
-  if (output_probs != "/dev/stdout" && output_labels != "/dev/stdout") print(summary(options, input, result, adapted));
+  for (const std::string& path : {options.output_probs, options.output_labels, options.report})
+    if (path == "/dev/stdout") return;
+  print(summary(options, report));
 }
 
 }  // namespace
@@ -122,13 +159,24 @@ void add_adapt(CLI::App& app) {
   add_target_options(command, options->input);
   add_estimator_options(command, options->estimator);
   add_seed_option(command, options->seed);
-  const char* group = "Output (.npy, .csv, .tsv, .csv.gz)";
+  const char* group = "Output (.npy, .csv, .tsv, .csv.gz; - is standard output, as CSV)";
   command.add_option("--output-probs", options->output_probs, "Write the corrected probabilities here")
       ->type_name("FILE")
+      ->transform(standard_output())
       ->group(group);
   command.add_option("--output-labels", options->output_labels, "Write the most probable class of each row here")
       ->type_name("FILE")
+      ->transform(standard_output())
       ->group(group);
+  command.add_option("--report", options->report, "Write what was found and done here, as JSON")
+      ->type_name("FILE")
+      ->transform(standard_output())
+      ->group("Output");
+  command
+      .add_flag("--if-fits", options->if_fits,
+                "Leave the predictions alone unless the test of the label-shift assumption passes")
+      ->disable_flag_override()
+      ->group("Output");
   command.footer(R"(Example:
   labelshift adapt --source-probs examples/tiny/source_probs.csv \
     --source-labels examples/tiny/source_labels.csv \

@@ -9,7 +9,6 @@
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/bootstrap.hpp"
 #include "labelshift/core/error.hpp"
-#include "labelshift/data/output_file.hpp"
 #include "labelshift/report/prior_plot.hpp"
 
 namespace labelshift::cli {
@@ -27,16 +26,9 @@ struct EstimateOptions {
   std::string plot;
 };
 
-void write_file(const std::string& path, const std::string& text) {
-  const DeferInterrupt whole;
-  OutputFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 std::string plot_of(const Report& report) {
   return prior_plot({.title = "Label mix of source and target",
-                     .subtitles = verdict_lines(report),
+                     .subtitles = {verdict_line(report)},
                      .classes = report.classes,
                      .source_prior = report.result.source_prior,
                      .target_prior = report.result.target_prior,
@@ -62,6 +54,8 @@ Report make_report(const EstimateOptions& options) {
 void estimate(const EstimateOptions& options) {
   if (same_file(options.output, options.plot))
     throw Error(ErrorKind::kUsage, "--output and --plot are the same file; give each its own");
+  if (options.plot == "/dev/stdout" && options.output.empty())
+    throw Error(ErrorKind::kUsage, "--plot is standard output, where the result goes too; give --output a file");
   // A name without ending, such as /dev/stdout, promises nothing.
   if (const auto ending = std::filesystem::path(options.plot).extension(); !ending.empty() && ending != ".svg")
     throw Error(ErrorKind::kUsage,
@@ -70,12 +64,12 @@ void estimate(const EstimateOptions& options) {
   check_writable(options.plot);
   const Report report = make_report(options);
   for (const std::string& warning : report.warnings) warn(warning);
-  if (!options.plot.empty()) write_file(options.plot, plot_of(report));
+  if (!options.plot.empty()) write_whole(options.plot, plot_of(report));
   const std::string text = format_report(report, options.format);
   if (options.output.empty())
     options.format == "table" ? print(text) : print_data(text);
   else
-    write_file(options.output, text);
+    write_whole(options.output, text);
 }
 
 }  // namespace
@@ -97,13 +91,15 @@ void add_estimate(CLI::App& app) {
       ->transform(whole_number({.from = kLeastReplicates, .to = 1'000'000, .or_zero = true}))
       ->group("Estimation");
   add_seed_option(command, options->seed);
-  const char* group = "Output";
+  const char* group = "Output; - as a file is standard output";
   add_choice(command, "--format", options->format, "format", kFormats, "How to print the result")->group(group);
   command.add_option("--output", options->output, "Write the result here rather than to standard output")
       ->type_name("FILE")
+      ->transform(standard_output())
       ->group(group);
   command.add_option("--plot", options->plot, "Draw source mix, target mix and intervals here, as .svg")
       ->type_name("FILE")
+      ->transform(standard_output())
       ->group(group);
   command.add_flag("--bound", options->bound, "Also print the terms of Thm. 5.1 that can be computed")
       ->disable_flag_override()

@@ -9,12 +9,16 @@
 #include "labelshift/cli/input.hpp"
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/estimators.hpp"
+#include "labelshift/core/probabilities.hpp"
 #include "labelshift/core/version.hpp"
 
 namespace labelshift::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+/// Fewer target rows than this say next to nothing of a mix, however few its classes are.
+constexpr double kFewRows = 10.0;
 
 /// JSON has no infinities and no NaN.
 Json number(double value) {
@@ -58,6 +62,10 @@ std::string json_text(const Report& report) {
                                {"ece_after", number(fit->ece_after)}};
   json["shift_test"] = test_object(result.shift_test);
   json["fit_test"] = result.fit_test ? test_object(*result.fit_test) : Json(nullptr);
+  const Verdict verdict = verdict_on(result, report.classes);
+  json["verdict"] = to_string(verdict.finding);
+  json["verdict_text"] = verdict.text;
+  json["target_rows"] = result.target_rows;
   json["seed"] = report.options.seed;
   json["version"] = version();
   if (report.options.bootstrap > 0) json["bootstrap"] = report.options.bootstrap;
@@ -68,6 +76,9 @@ std::string json_text(const Report& report) {
                            {"strict_scale", number(bound->strict_scale)},
                            {"sampling_term", number(bound->sampling_term)},
                            {"delta", number(bound->delta)}};
+  if (const auto& adaptation = report.adaptation)
+    json["adaptation"] = {
+        {"corrected", adaptation->corrected}, {"rows", adaptation->rows}, {"changed", adaptation->changed}};
   if (!report.warnings.empty()) json["warnings"] = report.warnings;
   // Class names are the user's bytes, which may not be UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
@@ -121,38 +132,11 @@ std::string calibration_line(const Report& report, const CalibrationFit& fit) {
                      report.options.calibration, fit.nll_before, fit.nll_after, fit.ece_before, fit.ece_after);
 }
 
-/// A test whose p-value is below this is said to reject.
-constexpr double kVerdictLevel = 0.05;
-
-std::string shift_line(const Report& report) {
-  const HypothesisTest& test = report.result.shift_test;
-  if (test.degrees_of_freedom == 0.0) return "There is too little data to test whether the label mix has moved.";
-  const std::string condition =
-      report.result.calibration_fit ? "" : ", if the probabilities are calibrated on the source";
-  if (test.p_value < kVerdictLevel)
-    return fmt::format("The label mix has moved ({}{}).", p_value_text(test.p_value), condition);
-  return fmt::format("There is no evidence that the label mix has moved ({}{}).", p_value_text(test.p_value),
-                     condition);
-}
-
-std::string fit_line(const Report& report) {
-  const auto& test = report.result.fit_test;
-  if (!test)
-    return report.result.calibration_fit
-               ? "The label-shift assumption could not be tested: too few rows, or too few different predictions."
-               : "The label-shift assumption was not tested: that needs source probabilities and labels.";
-  if (test->p_value < kVerdictLevel)
-    return fmt::format(
-        "The label-shift assumption does NOT fit ({}): p(x | y) seems to have changed too; use with care.",
-        p_value_text(test->p_value));
-  return fmt::format("The label-shift assumption fits ({}).", p_value_text(test->p_value));
-}
-
 /// How the answer was found and what the tests say.
 std::vector<std::string> summary_lines(const Report& report) {
   std::vector<std::string> lines{interval_line(report), how_found(report)};
   if (report.result.calibration_fit) lines.push_back(calibration_line(report, *report.result.calibration_fit));
-  for (std::string& line : verdict_lines(report)) lines.push_back(std::move(line));
+  lines.push_back(verdict_line(report));
   if (const auto& bound = report.result.bound_terms) {
     lines.push_back(fmt::format("Thm. 5.1: mu {:.3g}, p_min {:.3g}, 2 / (mu p_min) {:.3g}, 2 / (mu p_min^2) {:.3g},",
                                 bound->mu, bound->p_min, bound->scale, bound->strict_scale));
@@ -189,13 +173,28 @@ std::string format_report(const Report& report, const std::string& format) {
   return table_text(report);
 }
 
-std::vector<std::string> verdict_lines(const Report& report) {
-  return {shift_line(report), fit_line(report)};
+Verdict verdict_on(const LabelShiftResult& result, const std::vector<std::string>& classes) {
+  const bool source = result.calibration_fit.has_value();
+  return judge({.shift_test = result.shift_test,
+                .fit_test = result.fit_test,
+                .why_untested = !source ? "there are no source probabilities and labels"
+                                : !result.unseen.empty()
+                                    ? "the source has no example of " + list_classes(result.unseen, classes)
+                                    : "there are too few rows, or too few different predictions",
+                .needs_calibrated = !source || !result.unseen.empty()});
+}
+
+std::string verdict_line(const Report& report) {
+  return fmt::format("Verdict: {}.", verdict_on(report.result, report.classes).text);
 }
 
 std::vector<std::string> result_warnings(const LabelShiftOptions& options, const LabelShiftResult& result) {
   std::vector<std::string> warnings;
   const RatioEstimate& estimate = result.estimate;
+  if (result.target_rows < std::max(kFewRows, static_cast<double>(result.target_prior.size())))
+    warnings.push_back(
+        fmt::format("the target has {:.4g} row{}, too few to tell its class mix: the intervals say how little is known",
+                    result.target_rows, result.target_rows == 1.0 ? "" : "s"));
   if (estimate.stopped_by == StopReason::kRounding)
     warnings.push_back(
         fmt::format("{} could not reach its tolerance: rounding keeps it within {:.1g} of the best {}; ask for "
@@ -213,10 +212,6 @@ std::vector<std::string> result_warnings(const LabelShiftOptions& options, const
     warnings.push_back(fmt::format("calibration {} did not converge; use a simpler one, such as --calibration ts",
                                    options.calibration));
   return warnings;
-}
-
-std::string p_value_text(double p_value) {
-  return p_value < 1e-300 ? "p < 1e-300" : fmt::format("p = {:.2g}", p_value);
 }
 
 std::string csv_cell(const std::string& text) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "labelshift/cli/verdict.hpp"
 #include "labelshift/core/label_shift.hpp"
 
 namespace labelshift::cli {
@@ -10,25 +12,33 @@ namespace labelshift::cli {
 /// The values of --format.
 inline const std::vector<std::string> kFormats = {"table", "json", "csv"};
 
+/// What became of the target's predictions.
+struct Adaptation {
+  bool corrected = true;  // else they were left alone
+  Index rows = 0;
+  Index changed = 0;  // rows whose most probable class is another than the classifier's
+};
+
 /// A result and what it was asked for with.
 struct Report {
   LabelShiftOptions options;
   LabelShiftResult result;
-  std::vector<std::string> classes;   // (m)
-  std::vector<std::string> warnings;  // one sentence each
+  std::vector<std::string> classes;      // (m)
+  std::vector<std::string> warnings;     // one sentence each
+  std::optional<Adaptation> adaptation;  // what was made of the predictions, by a command that corrects them
 };
 
 /// The report in one of kFormats.
 std::string format_report(const Report& report, const std::string& format);
 
-/// What the two tests say in words, one line each.
-std::vector<std::string> verdict_lines(const Report& report);
+/// What the tests say together.
+Verdict verdict_on(const LabelShiftResult& result, const std::vector<std::string>& classes);
 
-/// Warnings about the result itself: what did not converge and what to do about it.
+/// The verdict as a line of text.
+std::string verdict_line(const Report& report);
+
+/// Warnings about the result itself: what makes it worth little, and what to do about it.
 std::vector<std::string> result_warnings(const LabelShiftOptions& options, const LabelShiftResult& result);
-
-/// "p = 0.031"
-std::string p_value_text(double p_value);
 
 /// A cell of a CSV file, quoted if it has to be.
 std::string csv_cell(const std::string& text);

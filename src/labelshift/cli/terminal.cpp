@@ -80,6 +80,11 @@ void warn(const std::string& text) {
   std::cerr << "warning: " << printable(text) << '\n';
 }
 
+void write_whole(const std::string& path, std::string_view text) {
+  const DeferInterrupt whole;
+  write_file(path, text);
+}
+
 bool same_file(const std::string& one, const std::string& other) {
   if (one.empty() || other.empty()) return false;
   const auto resolved = [](const std::string& path) {

@@ -21,6 +21,9 @@ void print_data(std::string_view text);
 /// Writes "warning: TEXT" to standard error, printable and on one line.
 void warn(const std::string& text);
 
+/// Writes a file of this text, whole or, after a signal too, not at all.
+void write_whole(const std::string& path, std::string_view text);
+
 /// Throws the error that writing to `path` would end in, before the work is done that it would waste. An empty path is
 /// a file nobody asked for.
 void check_writable(const std::string& path);

@@ -49,21 +49,31 @@ class Watch {
         source_header_(input.source->class_names()),
         pending_(kBatch, input.classes()) {
     const SourceExamples source = *input.source_examples();
+    const std::vector<Index> unseen = unseen_classes(source.labels, source.weights, input.classes());
+    if (input.source_prior)
+      check_unseen(unseen, input.class_names, options.estimator.calibration, options.estimator.estimator);
+    if (!unseen.empty()) why_untested_ = "the source has no example of " + list_classes(unseen, classes_);
     const CalibrationKind kind = find_calibration(options.estimator.calibration).kind;
     calibration_ = fit_calibration(kind, source.scores, source.labels, source.weights).calibration;
     source_prior_ = input.source_prior ? *input.source_prior
                                        : label_prior(source.labels, source.weights, input.classes(),
                                                      options.estimator.smoothing, input.class_names);
     const CalibratedProbabilities calibrated = apply_calibration(calibration_, source.scores);
-    Moments source_moments;
-    source_moments.add(uncalibrated(source.scores).view(), source.weights);
+    const CalibratedProbabilities raw = uncalibrated(source.scores);
+    std::optional<Moments> source_moments;
+    std::optional<LabelShiftFitTest> fit_test;
+    if (unseen.empty()) {  // else the source is no sample to compare with
+      source_moments.emplace().add(raw.view(), source.weights);
+      fit_test.emplace(SourceSample{raw.view(), source.labels, source.weights});
+    }
     estimator_ = std::make_unique<IncrementalEstimator>(
         summarise_source({calibrated.view(), source.labels, source.weights}, source_prior_), source_moments,
         IncrementalOptions{.estimator = options.estimator.estimator,
                            .settings = estimator_settings(options.estimator, 0),
                            .half_life = options.half_life,
                            .level = options.level,
-                           .prior_is_estimated = !input.source_prior});
+                           .prior_is_estimated = !input.source_prior},
+        std::move(fit_test));
   }
 
   /// A row from the line that `place` names; throws Error{kInput} and has not added it if it is not what it should be.
@@ -78,7 +88,7 @@ class Watch {
     } catch (const Error& error) {
       std::string message = error.what();  // of a matrix of one row, which is not the row the user counts
       if (const auto at = message.find(", row 1"); at == place.size()) message.erase(at, std::strlen(", row 1"));
-      throw Error(error.kind(), message);
+      throw error.reworded(message);
     }
     pending_.row(pending_rows_++) = values;
     if (pending_rows_ == pending_.rows()) flush();
@@ -100,13 +110,17 @@ class Watch {
   void look() {
     flush();
     const IncrementalState state = estimator_->current();
-    const bool alarm = state.shift_test.p_value < options_.alarm;
+    const Verdict verdict = judge({.shift_test = state.shift_test,
+                                   .fit_test = state.fit_test,
+                                   .why_untested = why_untested_,
+                                   .needs_calibrated = why_untested_ != kTooFew,
+                                   .level = options_.alarm});
     if (options_.format == "json")
-      print_data(json_line(state, alarm));
+      print_data(json_line(state, verdict));
     else if (options_.format == "csv")
-      print_data(csv_lines(state, alarm));
+      print_data(csv_lines(state, verdict));
     else
-      print(table(state, alarm));
+      print(table(state, verdict));
   }
 
  private:
@@ -124,7 +138,11 @@ class Watch {
     pending_rows_ = 0;
   }
 
-  std::string json_line(const IncrementalState& state, bool alarm) const {
+  static bool is_alarm(const Verdict& verdict) {
+    return verdict.finding == Finding::kMoved || verdict.finding == Finding::kDoesNotFit;
+  }
+
+  std::string json_line(const IncrementalState& state, const Verdict& verdict) const {
     Json json;
     json["rows"] = static_cast<std::int64_t>(state.rows);
     json["skipped_lines"] = skipped_lines_;
@@ -136,24 +154,31 @@ class Watch {
     json["target_prior_high"] = numbers(state.intervals.prior_high);
     json["level"] = options_.level;
     json["shift_test"] = {{"statistic", state.shift_test.statistic}, {"p_value", state.shift_test.p_value}};
-    json["alarm"] = alarm;
+    json["fit_test"] = nullptr;
+    if (state.fit_test)
+      json["fit_test"] = {{"statistic", state.fit_test->statistic}, {"p_value", state.fit_test->p_value}};
+    json["verdict"] = to_string(verdict.finding);
+    json["verdict_text"] = verdict.text;
+    json["alarm"] = is_alarm(verdict);
     return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
   }
 
-  std::string csv_lines(const IncrementalState& state, bool alarm) {
+  std::string csv_lines(const IncrementalState& state, const Verdict& verdict) {
     std::string text = std::exchange(header_written_, true)
                            ? ""
-                           : "rows,class,source_prior,target_prior,target_prior_low,target_prior_high,p_value,alarm\n";
+                           : "rows,class,source_prior,target_prior,target_prior_low,target_prior_high,p_value,"
+                             "fit_p_value,verdict,alarm\n";
+    const std::string fit = state.fit_test ? fmt::format("{}", state.fit_test->p_value) : "";
     for (std::size_t c = 0; c < classes_.size(); ++c) {
       const auto at = static_cast<Index>(c);
-      text += fmt::format("{},{},{},{},{},{},{},{}\n", state.rows, csv_cell(classes_[c]), source_prior_[at],
+      text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", state.rows, csv_cell(classes_[c]), source_prior_[at],
                           state.target_prior[at], state.intervals.prior_low[at], state.intervals.prior_high[at],
-                          state.shift_test.p_value, alarm);
+                          state.shift_test.p_value, fit, to_string(verdict.finding), is_alarm(verdict));
     }
     return text;
   }
 
-  std::string table(const IncrementalState& state, bool alarm) const {
+  std::string table(const IncrementalState& state, const Verdict& verdict) const {
     std::vector<std::vector<std::string>> cells{{"class", "source", "target", "low", "high"}};
     const int decimals = prior_decimals(classes_.size());
     const auto prior = [&](double value) { return fmt::format("{:.{}f}", value, decimals); };
@@ -163,14 +188,16 @@ class Watch {
                        prior(state.intervals.prior_low[at]), prior(state.intervals.prior_high[at])});
     }
     const std::string skipped = skipped_lines_ == 0 ? "" : fmt::format(", bad lines skipped: {}", skipped_lines_);
-    return fmt::format("After {} row{}{}\n{}{}{}.\n\n", state.rows, state.rows == 1.0 ? "" : "s", skipped,
-                       aligned(cells), alarm ? "ALARM: the label mix has moved, " : "No alarm, ",
-                       p_value_text(state.shift_test.p_value));
+    return fmt::format("After {} row{}{}\n{}{}: {}.\n\n", state.rows, state.rows == 1.0 ? "" : "s", skipped,
+                       aligned(cells), is_alarm(verdict) ? "ALARM" : "No alarm", verdict.text);
   }
+
+  static constexpr const char* kTooFew = "there are too few rows, or too few different predictions";
 
   const WatchOptions& options_;
   std::vector<std::string> classes_;
   std::vector<std::string> source_header_;
+  std::string why_untested_ = kTooFew;  // why there is no fit test where there is none
   Calibration calibration_;
   Eigen::VectorXd source_prior_;
   std::unique_ptr<IncrementalEstimator> estimator_;
@@ -274,8 +301,8 @@ void add_watch(CLI::App& app) {
       ->group(group);
   command
       .add_option("--alarm", options->alarm,
-                  "Raise an alarm when the test of \"no shift\" has a p-value below this; it is the chance of a false "
-                  "alarm at each look, so many looks need a small one")
+                  "Raise an alarm when the test of \"no shift\" or that of the label-shift assumption has a p-value "
+                  "below this; it is the chance of a false alarm of each at each look, so many looks need a small one")
       ->type_name("NUMBER")
       ->check(between_0_and_1())
       ->capture_default_str()

@@ -1,0 +1,51 @@
+#include "labelshift/cli/verdict.hpp"
+
+#include <fmt/format.h>
+
+namespace labelshift::cli {
+
+Verdict judge(const Evidence& evidence) {
+  const auto& [shift, fit, why_untested, needs_calibrated, level] = evidence;
+  if (fit && fit->p_value < level)
+    return {Finding::kDoesNotFit,
+            fmt::format("the label-shift assumption does NOT fit ({}): more than the class mix has changed, or a class "
+                        "is new; do not trust the estimated mix",
+                        p_value_text(fit->p_value))};
+  if (shift.degrees_of_freedom == 0.0)
+    return {Finding::kUntested, "there is too little data to say whether the label mix has moved"};
+  const std::string p_value =
+      p_value_text(shift.p_value) + (needs_calibrated ? ", if the probabilities are calibrated on the source" : "");
+  const std::string fit_p_value = fit ? p_value_text(fit->p_value) : "";
+  if (shift.p_value < level)
+    return {Finding::kMoved,
+            fit ? fmt::format("the label mix has moved ({}), and a label shift explains the new data (fit {})", p_value,
+                              fit_p_value)
+                : fmt::format("the label mix has moved ({}), if nothing else has; that could not be tested, since {}",
+                              p_value, why_untested)};
+  return {Finding::kNotMoved,
+          fit ? fmt::format("there is no evidence that the label mix has moved ({}) or anything else (fit {})", p_value,
+                            fit_p_value)
+              : fmt::format("there is no evidence that the label mix has moved ({}); whether anything else has could "
+                            "not be tested, since {}",
+                            p_value, why_untested)};
+}
+
+std::string to_string(Finding finding) {
+  switch (finding) {
+    case Finding::kDoesNotFit:
+      return "does-not-fit";
+    case Finding::kMoved:
+      return "moved";
+    case Finding::kNotMoved:
+      return "not-moved";
+    case Finding::kUntested:
+      return "untested";
+  }
+  return "";
+}
+
+std::string p_value_text(double p_value) {
+  return p_value < 1e-300 ? "p < 1e-300" : fmt::format("p = {:.2g}", p_value);
+}
+
+}  // namespace labelshift::cli
