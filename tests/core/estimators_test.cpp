@@ -189,6 +189,32 @@ TEST_P(EveryEstimator, SaysHowItStoppedAndBoundsWhatItMissed) {
   EXPECT_EQ(cut.stopped_by, StopReason::kIterationLimit);
 }
 
+TEST_P(EveryEstimator, CertifiesAGapThatIsKnownByHand) {
+  if (GetParam().family != EstimatorFamily::kLikelihood) return;
+  // One row, certainly of class 0, so that the best q is (1, 0). At q = p Eq. (3) is log f . 1 = 0, its gradient is
+  // (1 / p_0, 0), and the most that it can gain by that gradient is 1 / p_0 - 1.
+  const SourceSummary source{.label_prior = Eigen::Vector2d(0.25, 0.75)};
+  const Eigen::MatrixXd row = (Eigen::MatrixXd(1, 2) << 1.0, 0.0).finished();
+  if (certifies() && !GetParam().penalised) {
+    const RatioEstimate start = make_estimator(GetParam(), setting("max-iterations", "1"))->estimate(source, {row, {}});
+    EXPECT_LE((start.ratio - Eigen::Vector2d(1.0, 1.0)).norm(), 1e-15);
+    EXPECT_NEAR(start.mean_log_likelihood, 0.0, 1e-15);
+    EXPECT_NEAR(*start.gap, 3.0, 1e-12);
+  }
+  // Whatever else an estimator without a penalty answers, its gap is that of the answer: max_c mean_j f_jc / (p_c f_j .
+  // r) - 1.
+  if (GetParam().penalised) return;
+  const ExactProblem problem = three_class_population();
+  for (const char* limit : {"1", "2", "4"}) {
+    const Settings settings = setting(sgd() ? "epochs" : "max-iterations", limit);
+    const RatioEstimate found = make_estimator(GetParam(), settings)->estimate(problem.source, problem.target());
+    const Eigen::Map<const Eigen::VectorXd> w(problem.weights.data(), std::ssize(problem.weights));
+    const Eigen::VectorXd by_mixture = w.cwiseQuotient(problem.probs * found.ratio) / w.sum();
+    const Eigen::VectorXd gradient = (problem.probs.transpose() * by_mixture).cwiseQuotient(problem.source.label_prior);
+    EXPECT_NEAR(*found.gap, std::max(gradient.maxCoeff() - 1.0, 0.0), 1e-12) << limit;
+  }
+}
+
 TEST_P(EveryEstimator, NamesTheRowItCannotUse) {
   const ExactProblem problem = three_class_population();
   const double nan = std::numeric_limits<double>::quiet_NaN();
@@ -274,6 +300,27 @@ TEST(Estimators, RefuseASettingTheyDoNotRead) {
     EXPECT_STREQ(error.what(), "bbse has no settings, so \"tolerance\" cannot be set");
   }
   EXPECT_THROW(make_estimator(find_estimator("mlls-sqp"), setting("lambda", "1")), Error);
+}
+
+TEST(Estimators, TakeSettingsUpToTheirLimits) {
+  for (const char* name : {"mlls-sqp", "mlls-em", "mlls-cg"}) {
+    for (const char* value : {"0", "1"})
+      EXPECT_NO_THROW(make_estimator(find_estimator(name), setting("tolerance", value)));
+    for (const char* value : {"-1e-9", "1.01"})
+      EXPECT_THROW(make_estimator(find_estimator(name), setting("tolerance", value)), Error) << name;
+    for (const char* value : {"1", "1000000"})
+      EXPECT_NO_THROW(make_estimator(find_estimator(name), setting("max-iterations", value)));
+    for (const char* value : {"0", "1000001"})
+      EXPECT_THROW(make_estimator(find_estimator(name), setting("max-iterations", value)), Error) << name;
+  }
+  const ExactProblem problem = three_class_population();
+  const auto ratio = [&](const char* name, const Settings& settings) {
+    return make_estimator(find_estimator(name), settings)->estimate(problem.source, problem.target()).ratio;
+  };
+  for (const char* name : {"mlls-l1", "mlls-l2"}) {  // lambda = 0 is no penalty, and not the default one
+    EXPECT_EQ(ratio(name, setting("lambda", "0")), ratio("mlls-sqp", {})) << name;
+    EXPECT_NE(ratio(name, {}), ratio("mlls-sqp", {})) << name;
+  }
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "labelshift/core/label_shift.hpp"
 #include "tests/core/gaussian_problem.hpp"
@@ -99,6 +101,101 @@ INSTANTIATE_TEST_SUITE_P(Core, IntervalsWithEstimatedSource,
                                          CoverageCase{"bbse", "none", 1.0, true, 500, 500}),
                          [](const auto& test) { return test.param.name(); });
 
+/// What is to be analysed, with weights that can be changed.
+struct WeightedRows {
+  GaussianSample source, target;
+  std::vector<double> source_weights, target_weights;
+  std::optional<Eigen::VectorXd> known_prior;
+
+  LabelShiftResult analyse(const LabelShiftOptions& options) const {
+    LabelShiftProblem problem{.target = {target.probs}, .target_weights = target_weights};
+    problem.source = SourceExamples{{source.probs}, source.labels, source_weights};
+    problem.source_prior = known_prior;
+    return analyse_label_shift(problem, options);
+  }
+};
+
+/// The intervals by the infinitesimal jackknife: the variance of an answer is the sum over the rows of source and
+/// target of (w_i d answer / d w_i)^2. The derivatives are central differences, so nothing here knows a formula of the
+/// variance, the calibration or the estimator.
+Intervals jackknife_intervals(WeightedRows rows, const LabelShiftOptions& options) {
+  const LabelShiftResult result = rows.analyse(options);
+  const Index m = result.target_prior.size();
+  Eigen::VectorXd of_prior = Eigen::VectorXd::Zero(m);
+  Eigen::VectorXd of_ratio = Eigen::VectorXd::Zero(m);
+  constexpr double kStep = 0.01;
+  for (std::vector<double>* weights : {&rows.source_weights, &rows.target_weights}) {
+    for (double& weight : *weights) {
+      const double before = weight;
+      weight = before * (1.0 + kStep);
+      const LabelShiftResult more = rows.analyse(options);
+      weight = before * (1.0 - kStep);
+      const LabelShiftResult less = rows.analyse(options);
+      weight = before;
+      of_prior += ((more.target_prior - less.target_prior) / (2.0 * kStep)).cwiseAbs2();
+      of_ratio += ((more.estimate.ratio - less.estimate.ratio) / (2.0 * kStep)).cwiseAbs2();
+    }
+  }
+  PriorUncertainty uncertainty{.prior = result.target_prior, .centre = result.target_prior};
+  uncertainty.prior_error = of_prior.cwiseSqrt();
+  uncertainty.ratio_error = of_ratio.cwiseSqrt();
+  double sum = 0.0;
+  double squares = 0.0;
+  for (const double weight : rows.target_weights) {
+    sum += weight;
+    squares += weight * weight;
+  }
+  return intervals_from(uncertainty, result.source_prior, sum * sum / squares, options.level);
+}
+
+TEST(Intervals, AreThoseOfTheInfinitesimalJackknife) {
+  const GaussianProblem problem{
+      .source_prior = Eigen::Vector3d(0.5, 0.3, 0.2), .sharpness = 1.4, .bias = Eigen::Vector3d(0.3, 0.0, -0.3)};
+  Rng rng(23);
+  WeightedRows rows{.source = problem.sample(300, problem.source_prior, rng),
+                    .target = problem.sample(260, Eigen::Vector3d(0.2, 0.4, 0.4), rng)};  // more rows than a block has
+  const std::vector<double> ones_of_source(300, 1.0), ones_of_target(260, 1.0);
+  std::vector<double> uneven_of_source, uneven_of_target;
+  for (int i = 0; i < 300; ++i) uneven_of_source.push_back(1.0 + i % 3);
+  for (int j = 0; j < 260; ++j) uneven_of_target.push_back(j % 4 == 0 ? 3.0 : 0.5);
+  const auto compare = [&](const std::string& estimator, const std::string& calibration) {
+    LabelShiftOptions options;
+    options.estimator = estimator;
+    options.calibration = calibration;
+    if (estimator == "mlls-sqp") options.settings.set("tolerance", "1e-13");  // derivatives need more than 1e-9
+    const Intervals found = rows.analyse(options).intervals;
+    const Intervals expected = jackknife_intervals(rows, options);
+    const std::string place = estimator + " " + calibration + (rows.known_prior ? " known prior" : "") +
+                              (rows.source_weights == ones_of_source ? "" : " weighted");
+    // Central differences with steps of 0.01 are right to 1e-4 of a derivative. The covariance of soft predictions
+    // divides by n - 1 = 259, which is 0.2 % of a standard error.
+    const double tolerance = 0.003;
+    const auto expect_close = [&](const Eigen::VectorXd& a, const Eigen::VectorXd& b, const Eigen::VectorXd& width,
+                                  const char* end) {
+      EXPECT_LE(((a - b).array() / width.array()).abs().maxCoeff(), tolerance)
+          << place << " " << end << ": " << a.transpose() << " and " << b.transpose();
+    };
+    const Eigen::VectorXd prior_width = expected.prior_high - expected.prior_low;
+    const Eigen::VectorXd ratio_width = expected.ratio_high - expected.ratio_low;
+    expect_close(found.prior_low, expected.prior_low, prior_width, "prior_low");
+    expect_close(found.prior_high, expected.prior_high, prior_width, "prior_high");
+    expect_close(found.ratio_low, expected.ratio_low, ratio_width, "ratio_low");
+    expect_close(found.ratio_high, expected.ratio_high, ratio_width, "ratio_high");
+  };
+  rows.source_weights = ones_of_source;
+  rows.target_weights = ones_of_target;
+  for (const char* calibration : {"none", "ts", "vs"}) compare("mlls-sqp", calibration);
+  compare("bbse", "none");
+  compare("bbse-soft", "none");
+  rows.known_prior = problem.source_prior;
+  compare("mlls-sqp", "bcts");
+  compare("bbse", "none");
+  rows.known_prior.reset();
+  rows.source_weights = uneven_of_source;
+  rows.target_weights = uneven_of_target;
+  compare("mlls-sqp", "bcts");
+}
+
 TEST(Intervals, HoldTheTruthWhereTheEstimateLiesOnACorner) {
   // Two classes that overlap and a target that is nearly all of one: every third estimate is the corner q = (0, 1),
   // where the second class has no error of its own and owes its interval to what the first may have.
@@ -137,6 +234,20 @@ TEST(Intervals, OfOneHotPredictionsAreWilsons) {
   EXPECT_NEAR(result.intervals.prior_low[0], 0.2189, 1e-4);
   EXPECT_NEAR(result.intervals.prior_high[0], 0.3958, 1e-4);
   EXPECT_NEAR(result.intervals.ratio_low[0], 2.0 * 0.2189, 2e-4);
+}
+
+TEST(Intervals, OfAnAbsentClassEndWhereTheNormalCutOffAtZeroLeavesFivePercent) {
+  // Of a normal law at `centre` with error 0.01, cut off at 0: P(x > high) = 0.05 P(x > 0). By hand, for centres 0, 1
+  // and -1 errors from 0: high = 1.95996, 2.72718 and 1.41199 errors; 50 errors below it is exponential, log(20) / 50.
+  const double highs[][2] = {{0.0, 1.959964}, {0.01, 2.727185}, {-0.01, 1.411994}, {-0.5, 0.0599146}};
+  for (const auto& [centre, high] : highs) {
+    PriorUncertainty uncertainty{.prior = Eigen::Vector2d(0.0, 1.0), .centre = Eigen::Vector2d(centre, 1.0)};
+    uncertainty.prior_error = Eigen::Vector2d(0.01, 0.01);
+    const Intervals found = intervals_from(uncertainty, Eigen::Vector2d(0.25, 0.75), 1000.0, 0.95);
+    EXPECT_EQ(found.prior_low[0], 0.0);
+    EXPECT_NEAR(found.prior_high[0], 0.01 * high, 1e-7) << centre;
+    EXPECT_NEAR(found.ratio_high[0], 0.04 * high, 4e-7) << centre;
+  }
 }
 
 TEST(Intervals, OfAClassThatNoRowSpeaksForIsTheRuleOfThree) {

@@ -192,6 +192,7 @@ TEST(ErrorBoundTerms, AreThoseOfAHandMadePredictor) {
   Eigen::MatrixXd f(4, 2);
   f << 1, 0, 0, 1, 1, 0, 0, 1;
   const ErrorBoundTerms terms = error_bound_terms(Eigen::Vector2d(0.8, 0.2), f, 100.0, 0.05);
+  EXPECT_EQ(terms.delta, 0.05);
   EXPECT_NEAR(terms.mu, 0.5, 1e-12);
   EXPECT_NEAR(terms.p_min, 0.2, 1e-12);
   EXPECT_NEAR(terms.scale, 20.0, 1e-9);

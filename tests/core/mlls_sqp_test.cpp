@@ -118,6 +118,20 @@ TEST_P(EveryPenalty, OfNoStrengthIsNoneAndOfGreatStrengthAllowsNoShift) {
 INSTANTIATE_TEST_SUITE_P(Core, EveryPenalty, testing::Values(Penalty::kL1, Penalty::kL2),
                          testing::PrintToStringParamName());
 
+TEST(MllsSqp, CertifiesAPenalisedGapThatIsKnownByHand) {
+  // One row, certainly of class 0, and p = (1/4, 3/4). At q = p the gradient is (4, 0) and there is no penalty. Moving
+  // t from class 1 to class 0 gains at most 4 t by the gradient and costs, at strength 0.3, 0.3 (4 t + 4/3 t) = 1.6 t
+  // or 0.3 (16 t^2 + 16/9 t^2) = 16/3 t^2. So the gap is 2.4 * 3/4 at t = 3/4, and 3/4 at t = 3/8.
+  const SourceSummary source{.label_prior = Eigen::Vector2d(0.25, 0.75)};
+  const Eigen::MatrixXd row = (Eigen::MatrixXd(1, 2) << 1.0, 0.0).finished();
+  const auto gap = [&](Penalty penalty) {
+    return *MllsSqp({.max_iterations = 1, .penalty = penalty, .strength = 0.3}).estimate(source, {row, {}}).gap;
+  };
+  EXPECT_NEAR(gap(Penalty::kNone), 3.0, 1e-12);
+  EXPECT_NEAR(gap(Penalty::kL1), 1.8, 1e-12);
+  EXPECT_NEAR(gap(Penalty::kL2), 0.75, 1e-12);
+}
+
 TEST(MllsSqp, TakesThePenaltiesStrengthFromTheEffectiveNumberOfRows) {
   Rng rng(7);
   const HardProblem problem = hard_problem(Target::kPlain, 50, 4, rng);

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "tests/await.hpp"
+
 namespace labelshift {
 namespace {
 
@@ -16,6 +18,14 @@ TEST(Parallel, RunsEveryJobOnce) {
     for (const auto& count : runs) EXPECT_EQ(count, 1);
   }
   run_in_parallel(0, 2, [](Index) { FAIL(); });
+}
+
+TEST(Parallel, RunsJobsAtTheSameTime) {
+  std::atomic<int> together = 0;
+  run_in_parallel(3, 3, [&](Index) {
+    ++together;
+    await([&] { return together == 3; }, "all three workers had a job");
+  });
 }
 
 TEST(Parallel, ThrowsTheFirstExceptionAndStartsNoFurtherJob) {

@@ -130,7 +130,7 @@ RatioEstimate MllsSgd::estimate(const SourceSummary& source, const TargetSample&
       q = q.cwiseMax(kFloor);
       q /= q.sum();
       steps += 1.0;
-      if (2 * epoch >= options_.epochs) {
+      if (2 * epoch + 1 >= options_.epochs) {  // also where there is one epoch alone
         average += q;
         averaged += 1.0;
       }
