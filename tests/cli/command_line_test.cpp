@@ -86,7 +86,7 @@ TEST_F(CommandLine, SuggestsWhatWasMeant) {
   EXPECT_THAT(labelshift("estimate --estimator MLLS-EM" + kTiny).err,
               StartsWith("error: unknown estimator \"MLLS-EM\"; did you mean \"mlls-em\"? (known: mlls-sqp, "));
   EXPECT_THAT(labelshift("estimate --calibration bct" + kTiny).err,
-              StartsWith("error: unknown calibration \"bct\"; did you mean \"bcts\"? (known: none, "));
+              StartsWith("error: unknown calibration \"bct\"; did you mean \"bcts\"? (known: auto, none, "));
   expect_failure("estimate --format jsn" + kTiny, kUsage,
                  "unknown format \"jsn\"; did you mean \"json\"? (known: table, json, csv)");
   expect_failure("estimate --estimator mlls-l2 --set lamda=1" + kTiny, kUsage,

@@ -34,10 +34,12 @@ struct Sample {
   Scores probs() const { return {.values = scores, .logits = false}; }
 };
 
-/// softmax(scale_c z_c + bias_c), z = log softmax(logits), as a textbook has it.
+/// softmax(W z + bias), z = log softmax(logits), as a textbook has it.
 VectorXd plain_softmax(const Calibration& calibration, const VectorXd& logits) {
   const VectorXd z = logits.array() - std::log(logits.array().exp().sum());
-  const VectorXd e = (calibration.scale.array() * z.array() + calibration.bias.array()).exp();
+  MatrixXd w = calibration.scale.asDiagonal();
+  if (calibration.mixing.size() > 0) w += calibration.mixing;
+  const VectorXd e = (w * z + calibration.bias).array().exp();
   return e / e.sum();
 }
 
@@ -55,7 +57,9 @@ double plain_objective(CalibrationKind kind, const Calibration& calibration, con
   }
   const VectorXd excess = calibration.scale.array() - 1.0;
   const double scale_penalty = kind == CalibrationKind::kVector ? excess.squaredNorm() : excess[0] * excess[0];
-  return loss / total + 0.01 / (2.0 * total * total / squares) * (scale_penalty + calibration.bias.squaredNorm());
+  const double examples = total * total / squares;
+  return loss / total + 0.01 / (2.0 * examples) * (scale_penalty + calibration.bias.squaredNorm()) +
+         kMatrixStrength / (2.0 * examples) * calibration.mixing.squaredNorm();
 }
 
 /// The directions a kind can move in, the bias ones keeping the sum of the biases.
@@ -69,11 +73,18 @@ std::vector<Calibration> directions(CalibrationKind kind, Index m) {
     all.push_back({.scale = VectorXd::Ones(m), .bias = zero});
   if (kind != CalibrationKind::kTemperature)
     for (Index c = 0; c < m; ++c) all.push_back({.scale = zero, .bias = VectorXd::Unit(m, c).array() - share});
+  if (kind == CalibrationKind::kMatrix)
+    for (Index k = 0; k < m * m; ++k)
+      all.push_back({.scale = zero, .bias = zero, .mixing = VectorXd::Unit(m * m, k).reshaped(m, m)});
   return all;
 }
 
 Calibration moved(const Calibration& from, const Calibration& direction, double length) {
-  return {.scale = from.scale + length * direction.scale, .bias = from.bias + length * direction.bias};
+  Calibration to{.scale = from.scale + length * direction.scale,
+                 .bias = from.bias + length * direction.bias,
+                 .mixing = from.mixing};
+  if (direction.mixing.size() > 0) to.mixing += length * direction.mixing;
+  return to;
 }
 
 /// Overlapping Gaussian classes of unequal size, with logits that are too confident and biased.
@@ -112,6 +123,30 @@ CalibrationFit fit_logits(CalibrationKind kind, const Sample& sample) {
   return fit_calibration(kind, sample.logits(), sample.labels, sample.weights);
 }
 
+/// How much each row moved each number of the calibration.
+struct Influences {
+  MatrixXd scale, bias;  // (n, m)
+  MatrixXd mixing;       // (n, m m) row by row
+
+  Influences(const CalibrationFit& fit, const Sample& sample, Index first, Index count) {
+    const Index m = sample.scores.cols();
+    const Index k = 2 * m + m * m;
+    CalibrationResponse response{.scale = Eigen::ArrayXXd::Zero(k, m),
+                                 .bias = Eigen::ArrayXXd::Zero(k, m),
+                                 .mixing = Eigen::ArrayXXd::Zero(k, fit.kind == CalibrationKind::kMatrix ? m * m : 0)};
+    // A shared scale moves by what the response to class 0's scale is.
+    const bool shared = fit.kind != CalibrationKind::kVector;
+    for (Index c = 0; c < m; ++c) response.scale(c, shared ? 0 : c) = 1.0;
+    response.bias.middleRows(m, m).matrix().setIdentity();
+    if (response.mixing.size() > 0) response.mixing.bottomRows(m * m).matrix().setIdentity();
+    const MatrixXd rows =
+        CalibrationInfluence(fit, sample.logits(), sample.labels, sample.weights, response).rows(first, count);
+    scale = rows.leftCols(m);
+    bias = rows.middleCols(m, m);
+    mixing = rows.rightCols(m * m);
+  }
+};
+
 class EveryCalibration : public testing::TestWithParam<CalibrationEntry> {
  protected:
   CalibrationKind kind() const { return GetParam().kind; }
@@ -131,6 +166,7 @@ TEST(Calibrations, AreFoundByName) {
   EXPECT_EQ(find_calibration("ts").kind, CalibrationKind::kTemperature);
   EXPECT_EQ(find_calibration("bcts").kind, CalibrationKind::kBiasCorrected);
   EXPECT_EQ(find_calibration("vs").kind, CalibrationKind::kVector);
+  EXPECT_EQ(find_calibration("matrix").kind, CalibrationKind::kMatrix);
 }
 
 TEST(Calibrations, AMisspeltNameGetsASuggestion) {
@@ -139,7 +175,8 @@ TEST(Calibrations, AMisspeltNameGetsASuggestion) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    EXPECT_STREQ(error.what(), "unknown calibration \"bct\"; did you mean \"bcts\"? (known: none, ts, bcts, vs)");
+    EXPECT_STREQ(error.what(),
+                 "unknown calibration \"bct\"; did you mean \"bcts\"? (known: none, ts, bcts, vs, matrix)");
   }
 }
 
@@ -156,6 +193,7 @@ TEST_P(EveryFittedCalibration, RecoversTheDistortionOfExactPosteriors) {
   // < 2 and the curvature is above 0.02, so by less than 4e-4.
   EXPECT_LE((fit.calibration.scale - truth.scale).norm(), 4e-4);
   EXPECT_LE((fit.calibration.bias - truth.bias).norm(), 4e-4);
+  EXPECT_LE(fit.calibration.mixing.norm(), 4e-4);
   EXPECT_LT(fit.ece_after, 0.01);
   EXPECT_LT(fit.ece_after, fit.ece_before);
 }
@@ -184,6 +222,69 @@ TEST_P(EveryFittedCalibration, LeavesCalibratedScoresAlone) {
   const CalibrationFit fit = fit_logits(kind(), population);
   EXPECT_LE((fit.calibration.scale.array() - 1.0).abs().maxCoeff(), 1e-8);  // the penalty is 0 at the optimum
   EXPECT_LE(fit.calibration.bias.cwiseAbs().maxCoeff(), 1e-8);
+  EXPECT_LE(fit.calibration.mixing.norm(), 1e-7);
+}
+
+TEST(MatrixScaling, RecoversAMixingOfTheScores) {
+  Calibration truth{.scale = VectorXd::Constant(3, 0.7),
+                    .bias = Eigen::Vector3d(0.4, -0.3, -0.1),
+                    .mixing = MatrixXd{{0.0, 0.4, -0.2}, {-0.3, 0.1, 0.2}, {0.1, 0.0, -0.1}}};
+  // A row added to all rows of W changes nothing, and the fit takes the smallest W; so the truth has columns of sum 0.
+  truth.mixing.rowwise() -= truth.mixing.colwise().mean().eval();
+  truth.scale.array() += truth.mixing.diagonal().mean();
+  truth.mixing.diagonal().array() -= truth.mixing.diagonal().mean();
+  truth.mixing.rowwise() -= truth.mixing.colwise().mean().eval();
+  const Sample population = exact_population(truth, 3000, 12);
+  const CalibrationFit fit =
+      fit_calibration(CalibrationKind::kMatrix, population.logits(), population.labels, population.weights, 0.01);
+  EXPECT_TRUE(fit.converged);
+  const auto found = apply_calibration(fit.calibration, population.logits());
+  const auto expected = apply_calibration(truth, population.logits());
+  // The penalty moves theta by at most 0.01 / n |theta - 1| / (least curvature) < 4e-4, and logits of up to ten times
+  // it.
+  EXPECT_LE((std::get<1>(found.values) - std::get<1>(expected.values)).cwiseAbs().maxCoeff(), 4e-3);
+  EXPECT_LT(fit.nll_after, fit_logits(CalibrationKind::kVector, population).nll_after - 0.01);
+}
+
+TEST(MatrixScaling, OfInfiniteStrengthIsBcts) {
+  const Sample sample = noisy_sample(500, 4, 23);
+  const CalibrationFit bcts = fit_logits(CalibrationKind::kBiasCorrected, sample);
+  double distance = std::numeric_limits<double>::infinity();
+  for (const double strength : {1e2, 1e5, 1e8}) {
+    const Calibration found =
+        fit_calibration(CalibrationKind::kMatrix, sample.logits(), sample.labels, {}, strength).calibration;
+    const double next = (found.scale - bcts.calibration.scale).norm() + (found.bias - bcts.calibration.bias).norm() +
+                        found.mixing.norm();
+    EXPECT_LT(next, 0.1 * distance);
+    distance = next;
+  }
+  EXPECT_LE(distance, 1e-5);
+}
+
+TEST(MatrixScaling, TheWeakerThePenaltyTheBetterTheFit) {
+  const Sample sample = noisy_sample(500, 4, 24);
+  double last = fit_logits(CalibrationKind::kBiasCorrected, sample).nll_after;
+  for (const double strength : {1e4, 1e2, 1.0, 1e-2}) {
+    const double nll =
+        fit_calibration(CalibrationKind::kMatrix, sample.logits(), sample.labels, {}, strength).nll_after;
+    EXPECT_LT(nll, last);
+    last = nll;
+  }
+}
+
+TEST(MatrixScaling, IsNotForManyClassesOrAStrengthThatIsNone) {
+  const auto expect_error = [](Index classes, double strength, const char* message) {
+    const Sample sample = noisy_sample(100, classes, 25);
+    try {
+      fit_calibration(CalibrationKind::kMatrix, sample.logits(), sample.labels, {}, strength);
+      ADD_FAILURE() << "no error: " << message;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+      EXPECT_THAT(error.what(), HasSubstr(message));
+    }
+  };
+  expect_error(33, 1.0, "matrix scaling has 1123 numbers to fit for 33 classes and is for up to 32; use vs or bcts");
+  expect_error(3, 0.0, "the strength of matrix scaling is 0, expected a number above 0");
 }
 
 TEST_P(EveryFittedCalibration, EndsWhereThePlainObjectiveIsStationaryAndLeast) {
@@ -251,6 +352,7 @@ TEST_P(EveryCalibration, PermutingClassesPermutesTheFit) {
   for (Index c = 0; c < 4; ++c) {
     EXPECT_NEAR(b.scale[to[c]], a.scale[c], 1e-6);
     EXPECT_NEAR(b.bias[to[c]], a.bias[c], 1e-6);
+    for (Index d = 0; d < a.mixing.cols(); ++d) EXPECT_NEAR(b.mixing(to[c], to[d]), a.mixing(c, d), 1e-6);
   }
 }
 
@@ -270,6 +372,7 @@ TEST_P(EveryFittedCalibration, AWeightOfTwoIsARowTwice) {
   EXPECT_NEAR(a.ece_before, b.ece_before, 1e-12);
   // Kish's n is 1350 rather than 2250, so the penalties differ by 3e-6 |theta - 1| with |theta - 1| < 2, and the
   // parameters by at most that over the least curvature, 0.02.
+  if (kind() == CalibrationKind::kMatrix) return;  // its penalty is no trifle
   EXPECT_LE((a.calibration.scale - b.calibration.scale).norm(), 3e-4);
   EXPECT_LE((a.calibration.bias - b.calibration.bias).norm(), 3e-4);
 }
@@ -354,9 +457,9 @@ TEST_P(EveryFittedCalibration, ConvergesWhateverTheUnitsOfTheLogits) {
   huge.scores *= 1e6;
   const CalibrationFit fit = fit_logits(kind(), huge);
   EXPECT_TRUE(fit.converged);
-  if (kind() == CalibrationKind::kVector) {
+  if (kind() >= CalibrationKind::kVector) {
     // The log softmax of huge logits is their distance to the largest one, not the same feature: no fixed answer, but
-    // vector scaling can do all that one scale with biases can.
+    // vector and matrix scaling can do all that one scale with biases can.
     EXPECT_LE(fit.nll_after, fit_logits(CalibrationKind::kBiasCorrected, huge).nll_after + 1e-4);
   } else {
     // The penalty differs, by at most 0.01 / (2 n) * |theta - 1|^2 < 1e-4.
@@ -384,13 +487,14 @@ TEST_P(EveryFittedCalibration, AStartFromPartOfTheRowsDoesNotShow) {
   EXPECT_TRUE(b.converged);
   // A random part starts within sqrt(17) standard errors, 0.1 at most; squaring the distance, Newton's method is at
   // 1e-8 of it in three steps or four.
-  EXPECT_LE(a.iterations, 4);
+  EXPECT_LE(a.iterations, kind() == CalibrationKind::kMatrix ? 20 : 4);  // of matrix scaling with a part's Hessian
   // Both to a millionth of a standard error, which is below 0.1 for every parameter.
   EXPECT_LE((a.calibration.scale - b.calibration.scale).norm(), 1e-6);
   EXPECT_LE((a.calibration.bias - b.calibration.bias).norm(), 1e-6);
 }
 
 TEST_P(EveryFittedCalibration, ManyClassesAreFittedByConjugateGradientsToTheSameStandard) {
+  if (kind() == CalibrationKind::kMatrix) return;  // is not for many classes
   const Index m = 420;
   const Sample sample = noisy_sample(600, m, 66);
   const CalibrationFit fit = fit_logits(kind(), sample);
@@ -521,10 +625,8 @@ TEST_P(EveryFittedCalibration, InfluenceIsHowRefittingMovesWithARowsWeight) {
   Sample sample = noisy_sample(n, m, 81);
   sample.weights.assign(static_cast<std::size_t>(n), 1.0);
   const CalibrationFit fit = fit_logits(kind(), sample);
-  const CalibrationInfluence influence(kind(), fit.calibration, sample.logits(), sample.labels, sample.weights);
-  MatrixXd d_scale(n, m);
-  MatrixXd d_bias(n, m);
-  influence.rows(0, n, d_scale, d_bias);
+  const Influences all(fit, sample, 0, n);
+  const auto& [d_scale, d_bias, d_mixing] = all;
   EXPECT_LE(d_bias.rowwise().sum().cwiseAbs().maxCoeff(), 1e-10);
   for (const Index i : {Index{0}, Index{5}, Index{1234}}) {
     double& w = sample.weights[static_cast<std::size_t>(i)];
@@ -540,6 +642,11 @@ TEST_P(EveryFittedCalibration, InfluenceIsHowRefittingMovesWithARowsWeight) {
     const double size = std::hypot(scale_change.norm(), bias_change.norm());
     EXPECT_LE(((d_scale.row(i) - d_scale.colwise().mean()).transpose() - scale_change).norm(), 1e-4 * size);
     EXPECT_LE(((d_bias.row(i) - d_bias.colwise().mean()).transpose() - bias_change).norm(), 1e-4 * size);
+    if (kind() == CalibrationKind::kMatrix) {
+      const RowMajorMatrix<double> change = (up.mixing - down.mixing) * static_cast<double>(n);
+      EXPECT_LE(((d_mixing.row(i) - d_mixing.colwise().mean()).transpose() - change.reshaped<Eigen::RowMajor>()).norm(),
+                1e-4 * size);
+    }
   }
 }
 
@@ -549,21 +656,19 @@ TEST_P(EveryCalibration, InfluencesOfAFitAverageToThePullOfThePenalty) {
   Rng rng(83);
   for (Index i = 0; i < n; ++i) sample.weights.push_back(0.5 + rng.uniform());
   const CalibrationFit fit = fit_logits(kind(), sample);
-  const CalibrationInfluence influence(kind(), fit.calibration, sample.logits(), sample.labels, sample.weights);
-  MatrixXd d_scale(n, 4);
-  MatrixXd d_bias(n, 4);
-  influence.rows(0, n, d_scale, d_bias);
+  const auto [d_scale, d_bias, d_mixing] = Influences(fit, sample, 0, n);
   const Eigen::Map<const Eigen::RowVectorXd> w(sample.weights.data(), n);
   // The gradient of the mean NLL is minus the penalty's, 0.01 / n |theta - 1| < 2e-5, over a curvature above 0.02.
-  EXPECT_LE((w * d_scale / w.sum()).norm(), 1e-3);
-  EXPECT_LE((w * d_bias / w.sum()).norm(), 1e-3);
-  MatrixXd some_scale(10, 4);
-  MatrixXd some_bias(10, 4);
-  influence.rows(1020, 10, some_scale, some_bias);
+  if (kind() != CalibrationKind::kMatrix) {  // whose penalty pulls harder
+    EXPECT_LE((w * d_scale / w.sum()).norm(), 1e-3);
+    EXPECT_LE((w * d_bias / w.sum()).norm(), 1e-3);
+  }
+  const auto [some_scale, some_bias, some_mixing] = Influences(fit, sample, 1020, 10);
+  EXPECT_LE((some_mixing - d_mixing.middleRows(1020, 10)).norm(), 1e-12 * (1.0 + d_mixing.norm()));
   EXPECT_LE((some_scale - d_scale.middleRows(1020, 10)).norm(), 1e-12 * (1.0 + d_scale.norm()));
   EXPECT_LE((some_bias - d_bias.middleRows(1020, 10)).norm(), 1e-12 * (1.0 + d_bias.norm()));
   if (kind() == CalibrationKind::kNone) {
-    EXPECT_EQ(d_scale.norm() + d_bias.norm(), 0.0);
+    EXPECT_EQ(d_scale.norm() + d_bias.norm() + d_mixing.norm(), 0.0);
   }
   if (kind() == CalibrationKind::kTemperature) {
     EXPECT_EQ(d_bias.norm(), 0.0);
@@ -581,12 +686,10 @@ TEST_P(EveryFittedCalibration, InfluenceGivesTheSamplingVariance) {
   double sum = 0.0, squares = 0.0, predicted = 0.0;
   for (int k = 0; k < samples; ++k) {
     const Sample sample = noisy_sample(n, 2, 1000 + static_cast<std::uint64_t>(k));
-    const Calibration calibration = fit_logits(kind(), sample).calibration;
-    MatrixXd d_scale(n, 2);
-    MatrixXd d_bias(n, 2);
-    CalibrationInfluence(kind(), calibration, sample.logits(), sample.labels).rows(0, n, d_scale, d_bias);
-    sum += calibration.scale[0];
-    squares += calibration.scale[0] * calibration.scale[0];
+    const CalibrationFit fit = fit_logits(kind(), sample);
+    const MatrixXd d_scale = Influences(fit, sample, 0, n).scale;
+    sum += fit.calibration.scale[0];
+    squares += fit.calibration.scale[0] * fit.calibration.scale[0];
     predicted += d_scale.col(0).squaredNorm() / static_cast<double>(n * n);
   }
   const double variance = (squares - sum * sum / samples) / (samples - 1);

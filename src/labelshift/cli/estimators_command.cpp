@@ -38,11 +38,20 @@ std::string as_lines(std::span<const Entry> entries, const std::string& chosen) 
   return text;
 }
 
+std::vector<CalibrationEntry> all_calibrations() {
+  std::vector<CalibrationEntry> all = {{kAutoCalibration,
+                                        "choose among these by cross-validated likelihood, the simplest within noise",
+                                        CalibrationKind::kNone}};
+  all.insert(all.end(), calibrations().begin(), calibrations().end());
+  return all;
+}
+
 void list(const std::string& format) {
   const EstimatorOptions defaults;
+  const std::vector<CalibrationEntry> known = all_calibrations();
   if (format == "json") {
     Json json{{"estimators", as_json(estimators(), defaults.estimator)},
-              {"calibrations", as_json(calibrations(), defaults.calibration)}};
+              {"calibrations", as_json(std::span(known), defaults.calibration)}};
 #ifdef LABELSHIFT_WITH_TORCH
     json["methods"] = as_json(methods(), kNone);
 #endif
@@ -51,7 +60,7 @@ void list(const std::string& format) {
   }
   std::string text =
       fmt::format("Estimators (--estimator)\n{}\nCalibrations (--calibration)\n{}",
-                  as_lines(estimators(), defaults.estimator), as_lines(calibrations(), defaults.calibration));
+                  as_lines(estimators(), defaults.estimator), as_lines(std::span(known), defaults.calibration));
 #ifdef LABELSHIFT_WITH_TORCH
   text += "\nMethods: a way to train a predictor, a calibration and an estimator (labelshift reproduce)\n" +
           as_lines(methods(), kNone);

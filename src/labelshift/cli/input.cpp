@@ -289,8 +289,11 @@ void add_estimator_options(CLI::App& command, EstimatorOptions& options) {
   add_choice(command, "--estimator", options.estimator, "estimator", estimator_names(),
              "How to estimate; \"labelshift estimators\" explains them")
       ->group(group);
-  add_choice(command, "--calibration", options.calibration, "calibration", calibration_names(),
-             "What to fit on the source first, so that probabilities mean what they say")
+  std::vector<std::string> calibrations = calibration_names();
+  calibrations.insert(calibrations.begin(), kAutoCalibration);
+  add_choice(command, "--calibration", options.calibration, "calibration", calibrations,
+             "What to fit on the source first, so that probabilities mean what they say; auto chooses by "
+             "cross-validation, and is none without source examples")
       ->group(group);
   command
       .add_option("--smoothing", options.smoothing,

@@ -35,6 +35,21 @@ Json test_object(const HypothesisTest& test) {
   return {{"statistic", number(test.statistic)}, {"p_value", number(test.p_value)}};
 }
 
+Json choice_object(const CalibrationChoice& choice) {
+  Json candidates = Json::array();
+  for (const CalibrationCandidate& candidate : choice.candidates) {
+    candidates.push_back({{"name", to_string(candidate.kind)},
+                          {"cross_validated_nll", number(candidate.nll)},
+                          {"standard_error", number(candidate.nll_error)},
+                          {"excess", number(candidate.excess)},
+                          {"excess_standard_error", number(candidate.excess_error)}});
+    if (candidate.kind == CalibrationKind::kMatrix) candidates.back()["strength"] = candidate.strength;
+  }
+  return {{"chosen", to_string(choice.for_estimate().kind)},
+          {"for_intervals", to_string(choice.for_intervals().kind)},
+          {"candidates", candidates}};
+}
+
 std::string json_text(const Report& report) {
   const LabelShiftResult& result = report.result;
   const RatioEstimate& estimate = result.estimate;
@@ -60,6 +75,7 @@ std::string json_text(const Report& report) {
                                {"nll_after", number(fit->nll_after)},
                                {"ece_before", number(fit->ece_before)},
                                {"ece_after", number(fit->ece_after)}};
+  if (const auto& choice = result.calibration_choice) json["calibration_choice"] = choice_object(*choice);
   json["shift_test"] = test_object(result.shift_test);
   json["fit_test"] = result.fit_test ? test_object(*result.fit_test) : Json(nullptr);
   const Verdict verdict = verdict_on(result, report.classes);
@@ -124,10 +140,25 @@ std::string interval_line(const Report& report) {
       report.options.bootstrap > 0 ? fmt::format(", from {} bootstrap replicates", report.options.bootstrap) : "");
 }
 
+/// Which kind was chosen and what the others would have been.
+std::string choice_line(const CalibrationChoice& choice, const CalibrationFit& fit) {
+  std::string others;
+  for (const CalibrationCandidate& candidate : choice.candidates)
+    if (candidate.kind != fit.kind)
+      others += fmt::format("{}{} {:.4f}", others.empty() ? "" : ", ", to_string(candidate.kind), candidate.nll);
+  return fmt::format("Calibration auto chose {}: cross-validated NLL {:.4f}, {}; ECE {}.", to_string(fit.kind),
+                     choice.for_estimate().nll, others,
+                     fit.kind == CalibrationKind::kNone
+                         ? fmt::format("{:.4f}", fit.ece_before)
+                         : fmt::format("from {:.4f} to {:.4f}", fit.ece_before, fit.ece_after));
+}
+
 std::string calibration_line(const Report& report, const CalibrationFit& fit) {
-  if (report.options.calibration == "none")
+  if (report.result.calibration_choice->candidates.size() > 1)
+    return choice_line(*report.result.calibration_choice, fit);
+  if (fit.kind == CalibrationKind::kNone)
     return fmt::format("Not calibrated: NLL {:.4f}, ECE {:.4f} on the source{}.", fit.nll_before, fit.ece_before,
-                       fit.ece_before > 0.02 ? "; --calibration bcts may give a better answer" : "");
+                       fit.ece_before > 0.02 ? "; --calibration auto may give a better answer" : "");
   return fmt::format("Calibration {} took the source's NLL from {:.4f} to {:.4f} and its ECE from {:.4f} to {:.4f}.",
                      report.options.calibration, fit.nll_before, fit.nll_after, fit.ece_before, fit.ece_after);
 }
@@ -210,7 +241,7 @@ std::vector<std::string> result_warnings(const LabelShiftOptions& options, const
             : fmt::format("use --estimator {}", EstimatorOptions().estimator)));
   if (result.calibration_fit && !result.calibration_fit->converged)
     warnings.push_back(fmt::format("calibration {} did not converge; use a simpler one, such as --calibration ts",
-                                   options.calibration));
+                                   to_string(result.calibration_fit->kind)));
   return warnings;
 }
 

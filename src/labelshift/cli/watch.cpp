@@ -50,11 +50,12 @@ class Watch {
         pending_(kBatch, input.classes()) {
     const SourceExamples source = *input.source_examples();
     const std::vector<Index> unseen = unseen_classes(source.labels, source.weights, input.classes());
-    if (input.source_prior)
-      check_unseen(unseen, input.class_names, options.estimator.calibration, options.estimator.estimator);
+    const std::string calibration = possible_calibration(options.estimator.calibration, unseen);
+    if (input.source_prior) check_unseen(unseen, input.class_names, calibration, options.estimator.estimator);
     if (!unseen.empty()) why_untested_ = "the source has no example of " + list_classes(unseen, classes_);
-    const CalibrationKind kind = find_calibration(options.estimator.calibration).kind;
-    calibration_ = fit_calibration(kind, source.scores, source.labels, source.weights).calibration;
+    const CalibrationCandidate kind =
+        choose_calibration(calibration_kinds(calibration), source.scores, source.labels, source.weights).for_estimate();
+    calibration_ = fit_calibration(kind.kind, source.scores, source.labels, source.weights, kind.strength).calibration;
     source_prior_ = input.source_prior ? *input.source_prior
                                        : label_prior(source.labels, source.weights, input.classes(),
                                                      options.estimator.smoothing, input.class_names);

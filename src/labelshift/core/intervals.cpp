@@ -69,13 +69,17 @@ class SourceVariance {
   double weight_ = 0.0;
 };
 
-/// How the mean score g_c of the target answers a change of the calibration's scales: [c, k] = d g_c / d scale_k, or
-/// one column for a scale that all classes share. With f proportional to exp(scale z + bias), a change of the exponent
-/// u_k changes s_c by s_c (1(c = k) - q_k s_k).
-Eigen::MatrixXd scale_response(const TargetSample& target, const Scores& scores, const Eigen::VectorXd& p,
-                               const Eigen::VectorXd& q, bool shared) {
+/// How the mean score g_c of the target answers a change of the calibration's scales, [c, k] = d g_c / d scale_k, or
+/// one column for a scale that all classes share; and of its mixing, [c, k m + j] = d g_c / d mixing_kj. With f
+/// proportional to exp(u), u = W z + bias, a change of the exponent u_k changes s_c by s_c (1(c = k) - q_k s_k).
+CalibrationResponse scale_response(const TargetSample& target, const Scores& scores, const Eigen::VectorXd& p,
+                                   const Eigen::VectorXd& q, CalibrationKind kind) {
   const Index m = p.size();
-  Eigen::MatrixXd response = Eigen::MatrixXd::Zero(m, shared ? 1 : m);
+  const bool shared = kind != CalibrationKind::kVector;
+  const bool mixed = kind == CalibrationKind::kMatrix;
+  CalibrationResponse response{.scale = Eigen::ArrayXXd::Zero(m, shared ? 1 : m),
+                               .bias = {},
+                               .mixing = Eigen::ArrayXXd::Zero(m, mixed ? m * m : 0)};
   double total = 0.0;
   Eigen::ArrayXXd z(kBlock, m);
   Eigen::ArrayXXd s(kBlock, m);
@@ -94,13 +98,22 @@ Eigen::MatrixXd scale_response(const TargetSample& target, const Scores& scores,
     const Eigen::ArrayXXd sz = s * z;
     if (shared) {
       const Eigen::ArrayXd pull = sz.matrix() * q;  // (b) sum_k q_k s_k z_k
-      response.col(0) += (sz - s.colwise() * pull).colwise().sum().transpose().matrix();
+      response.scale.col(0) += (sz - s.colwise() * pull).colwise().sum().transpose();
     } else {
-      response.diagonal() += sz.colwise().sum().transpose().matrix();
-      response -= s.matrix().transpose() * sz.matrix() * q.asDiagonal();
+      response.scale.matrix().diagonal() += sz.colwise().sum().transpose().matrix();
+      response.scale.matrix() -= s.matrix().transpose() * sz.matrix() * q.asDiagonal();
+    }
+    if (!mixed) continue;
+    const Eigen::MatrixXd pulled = s.matrix().transpose() * z.matrix();  // (m, m) [c, j] sum of s_c z_j
+    for (Index k = 0; k < m; ++k) {
+      auto of_class = response.mixing.matrix().middleCols(k * m, m);
+      of_class.row(k) += pulled.row(k);
+      of_class.noalias() -= q[k] * ((s.colwise() * s.col(k)).matrix().transpose() * z.matrix());
     }
   }
-  return response / total;
+  response.scale /= total;
+  response.mixing /= total;
+  return response;
 }
 
 PriorUncertainty likelihood_uncertainty(const SourceSummary& summary, const TargetSample& target,
@@ -125,37 +138,39 @@ PriorUncertainty likelihood_uncertainty(const SourceSummary& summary, const Targ
     // Class k's column of f / p grows by exp(d bias_k - d p_k / p_k): d g = (diag(g) - H diag(q)) times that.
     const Eigen::MatrixXd of_bias =
         response * (Eigen::MatrixXd(at.gradient.asDiagonal()) - at.curvature * q.asDiagonal());
-    const bool calibrated = source->kind != CalibrationKind::kNone;
-    const bool shared = source->kind != CalibrationKind::kVector;
     std::optional<CalibrationInfluence> influence;
-    Eigen::MatrixXd of_scale;
-    if (calibrated) {
-      influence.emplace(source->kind, source->calibration, source->scores, source->sample.labels,
-                        source->sample.weights);
-      of_scale = response * scale_response(target, target_scores, p, q, shared);
+    if (source->fit.kind != CalibrationKind::kNone) {
+      CalibrationResponse of_fit = scale_response(target, target_scores, p, q, source->fit.kind);
+      of_fit.scale = (response * of_fit.scale.matrix()).eval();
+      of_fit.mixing = (response * of_fit.mixing.matrix()).eval();
+      of_fit.bias = of_bias;
+      influence.emplace(source->fit, source->scores, source->sample.labels, source->sample.weights, of_fit);
     }
     SourceVariance sums(*source, p, q);
     const Index n = source->sample.probs.rows();
     for (Index first = 0; first < n; first += kBlock) {
       const Index count = std::min(kBlock, n - first);
-      Eigen::MatrixXd d_scale = Eigen::MatrixXd::Zero(count, m);
-      Eigen::MatrixXd d_bias = Eigen::MatrixXd::Zero(count, m);
-      if (calibrated) influence->rows(first, count, d_scale, d_bias);
+      Eigen::MatrixXd of_prior =
+          influence ? influence->rows(first, count) : Eigen::MatrixXd(Eigen::MatrixXd::Zero(count, m));
       if (source->prior_is_estimated) {
-        d_bias.array() += 1.0;  // -(e_y - p) / p
+        // p moves by e_y - p, and the log-scale of f / p by minus that over p.
+        const Eigen::RowVectorXd of_all = of_bias.rowwise().sum();
         for (Index i = 0; i < count; ++i) {
           const Index y = source->sample.labels[static_cast<std::size_t>(first + i)];
-          d_bias(i, y) -= 1.0 / p[y];
+          of_prior.row(i) += of_all - of_bias.col(y).transpose() / p[y];
         }
       }
-      Eigen::MatrixXd of_prior = d_bias * of_bias.transpose();
-      if (calibrated) of_prior += d_scale.leftCols(of_scale.cols()) * of_scale.transpose();
       sums.add(first, of_prior);
     }
+    // A fit follows its own rows, so their influences look smaller than those of other rows: by a share of
+    // parameters / rows of their squares, as in a regression.
+    const double examples = effective_rows(source->sample.weights, n);
+    const double fitted = influence ? std::min(influence->parameters(), 0.5 * examples) : 0.0;
+    const double inflation = examples / (examples - fitted);
     const Eigen::VectorXd target_share = variance;
-    variance += sums.of_prior();
+    variance += inflation * sums.of_prior();
     if (source->prior_is_estimated)
-      result.ratio_error = (target_share.array() / p.array().square() + sums.of_ratio().array()).sqrt();
+      result.ratio_error = (target_share.array() / p.array().square() + inflation * sums.of_ratio().array()).sqrt();
   }
   result.prior_error = variance.cwiseSqrt();
   result.response = response;

@@ -43,11 +43,10 @@ Eigen::MatrixXd score_response(const Eigen::VectorXd& target_prior, const Eigen:
 
 /// What was estimated from source examples, so that its noise belongs in the intervals.
 struct SourceNoise {
-  Scores scores;                                  // (n, m) uncalibrated
-  SourceSample sample;                            // the same rows, calibrated
-  CalibrationKind kind = CalibrationKind::kNone;  // how they were calibrated
-  Calibration calibration;                        // and with what
-  bool prior_is_estimated = true;                 // from the labels of `sample`, rather than known
+  Scores scores;                   // (n, m) uncalibrated
+  SourceSample sample;             // the same rows, calibrated
+  CalibrationFit fit;              // with what
+  bool prior_is_estimated = true;  // from the labels of `sample`, rather than known
 };
 
 /// Intervals from the asymptotic variance of the estimate.

@@ -12,6 +12,7 @@
 #include "labelshift/core/estimators.hpp"
 #include "labelshift/core/fit_test.hpp"
 #include "labelshift/core/probabilities.hpp"
+#include "labelshift/core/scores.hpp"
 #include "labelshift/core/shift_test.hpp"
 
 namespace labelshift {
@@ -82,17 +83,21 @@ void run_tests(const LabelShiftProblem& problem, const Eigen::VectorXd& prior, L
                                          {target.view(), problem.target_weights});
 }
 
+/// Up to so many source scores a bootstrap replicate chooses its calibration again; beyond it keeps the choice.
+constexpr Index kChooseAgainElements = 100'000;
+
 /// Calibrates, summarises and estimates with the given weights: the point estimate, and again for each replicate.
 class Estimation {
  public:
   Estimation(const LabelShiftProblem& problem, const LabelShiftOptions& options)
       : problem_(problem),
         options_(options),
-        kind_(find_calibration(options.calibration).kind),
+        kinds_(calibration_kinds(options.calibration)),
         entry_(find_estimator(options.estimator)),
         estimator_(make_estimator(entry_, options.settings)) {
     if (problem.source) return;
-    if (kind_ != CalibrationKind::kNone)
+    if (options.calibration == kAutoCalibration) kinds_ = {CalibrationKind::kNone};
+    if (kinds_.front() != CalibrationKind::kNone)
       throw Error(ErrorKind::kUsage, fmt::format("calibration \"{}\" is fitted on source examples: give source "
                                                  "probabilities and labels",
                                                  options.calibration));
@@ -112,44 +117,47 @@ class Estimation {
   void estimate(LabelShiftResult& result, const ProgressObserver& progress) const {
     const auto& source = problem_.source;
     result.source_prior = prior(source ? source->weights : std::span<const double>{}, options_.smoothing);
-    Calibration calibration = Calibration::identity(result.source_prior.size());
     if (source) {
       progress("calibrating", 0.0);
-      result.calibration_fit = fit_calibration(kind_, source->scores, source->labels, source->weights);
-      calibration = result.calibration_fit->calibration;
+      result.calibration_choice = choose_calibration(kinds_, source->scores, source->labels, source->weights);
+      result.calibration_fit = fit(result.calibration_choice->for_estimate(), source->weights);
+      if (is_chosen() && !problem_.source_prior) match_prior(result.source_prior, *result.calibration_fit);
     }
-    const Probabilities target(calibration, is_identity(), problem_.target);
-    const TargetSample target_sample{target.view(), problem_.target_weights, /*checked=*/true};
-    SourceSummary summary{.label_prior = result.source_prior};
-    std::optional<Probabilities> source_probs;
-    std::optional<SourceNoise> noise;
-    if (source) {
-      source_probs.emplace(calibration, is_identity(), source->scores);
-      const SourceSample sample{source_probs->view(), source->labels, source->weights};
-      summary = summarise_source(sample, result.source_prior);
-      noise = SourceNoise{source->scores, sample, kind_, calibration, !problem_.source_prior};
-    }
+    const Calibrated calibrated(problem_, result.calibration_fit, result.source_prior);
     progress("estimating", 0.0);
-    result.estimate = estimator_->estimate(summary, target_sample);
+    result.estimate = estimator_->estimate(calibrated.summary, calibrated.target_sample());
     result.target_prior = result.source_prior.cwiseProduct(result.estimate.ratio);
     if (options_.bound_terms)
-      result.bound_terms = error_bound_terms(result.source_prior, source ? source_probs->view() : target.view(),
-                                             effective_rows(problem_.target_weights, target.view().rows()));
+      result.bound_terms =
+          error_bound_terms(result.source_prior, source ? calibrated.source->view() : calibrated.target.view(),
+                            effective_rows(problem_.target_weights, calibrated.target.view().rows()));
     progress("finding intervals", 0.0);
-    result.intervals = asymptotic_intervals(entry_.family, summary, target_sample, problem_.target, result.estimate,
-                                            noise, options_.level);
+    if (!is_chosen() || result.calibration_choice->for_intervals().kind == result.calibration_fit->kind) {
+      result.intervals = intervals(calibrated, result.calibration_fit, result.estimate);
+      return;
+    }
+    const std::optional<CalibrationFit> largest = fit(result.calibration_choice->for_intervals(), source->weights);
+    const Calibrated by_largest(problem_, largest, result.source_prior);
+    result.intervals =
+        intervals(by_largest, largest, estimator_->estimate(by_largest.summary, by_largest.target_sample()));
+    widen_to(result.target_prior, result.estimate.ratio, result.intervals);
   }
 
-  BootstrapReplicate replicate(std::span<const double> source_weights, std::span<const double> target_weights) const {
+  /// `kept` is the kind that is fitted where no replicate chooses its own.
+  BootstrapReplicate replicate(const CalibrationCandidate& kept, std::span<const double> source_weights,
+                               std::span<const double> target_weights) const {
     const auto& source = problem_.source;
     const Eigen::VectorXd p = prior(source_weights, options_.smoothing);
+    CalibrationCandidate kind = kept;
+    if (is_chosen() && source->scores.values.rows() * p.size() <= kChooseAgainElements)
+      kind = choose_calibration(kinds_, source->scores, source->labels, source_weights).for_intervals();
     Calibration calibration = Calibration::identity(p.size());
-    if (kind_ != CalibrationKind::kNone)
-      calibration = fit_calibration(kind_, source->scores, source->labels, source_weights).calibration;
-    const Probabilities target(calibration, is_identity(), problem_.target);
+    if (kind.kind != CalibrationKind::kNone) calibration = fit(kind, source_weights).calibration;
+    const bool is_identity = kind.kind == CalibrationKind::kNone;
+    const Probabilities target(calibration, is_identity, problem_.target);
     SourceSummary summary{.label_prior = p};
     if (entry_.family != EstimatorFamily::kLikelihood) {
-      const Probabilities source_probs(calibration, is_identity(), source->scores);
+      const Probabilities source_probs(calibration, is_identity, source->scores);
       summary = summarise_source({source_probs.view(), source->labels, source_weights}, p);
     }
     const Eigen::VectorXd ratio =
@@ -158,38 +166,100 @@ class Estimation {
   }
 
  private:
-  bool is_identity() const { return kind_ == CalibrationKind::kNone; }
+  /// Source and target after one calibration.
+  struct Calibrated {
+    const LabelShiftProblem& problem;
+    Probabilities target;
+    std::optional<Probabilities> source;
+    SourceSummary summary;
+
+    Calibrated(const LabelShiftProblem& from, const std::optional<CalibrationFit>& fit, const Eigen::VectorXd& prior)
+        : problem(from), target(make(fit, from.target)), summary{.label_prior = prior} {
+      if (!from.source) return;
+      source.emplace(make(fit, from.source->scores));
+      summary = summarise_source(source_sample(), prior);
+    }
+    TargetSample target_sample() const { return {target.view(), problem.target_weights, /*checked=*/true}; }
+    SourceSample source_sample() const { return {source->view(), problem.source->labels, problem.source->weights}; }
+
+    static Probabilities make(const std::optional<CalibrationFit>& fit, const Scores& scores) {
+      if (!fit) return {Calibration::identity(scores.values.cols()), true, scores};
+      return {fit->calibration, fit->kind == CalibrationKind::kNone && fit->calibration.bias.isZero(0.0), scores};
+    }
+  };
+
+  bool is_chosen() const { return kinds_.size() > 1; }
+
+  /// A calibration without biases leaves the mean prediction of the source where it is, some noise away from the
+  /// counted prior, and f / p_tr would carry that noise. Biases that make up for it are those of Eq. (3) with the mean
+  /// prediction as p_tr, which is the better estimate of it if f is calibrated.
+  void match_prior(const Eigen::VectorXd& prior, CalibrationFit& fit) const {
+    if (fit.kind != CalibrationKind::kNone && fit.kind != CalibrationKind::kTemperature) return;
+    const SourceExamples& source = *problem_.source;
+    Moments moments;
+    moments.add(Calibrated::make(fit, source.scores).view(), source.weights);
+    fit.calibration.bias = (prior.array() / moments.mean.array().max(kProbabilityFloor)).log();
+    fit.calibration.bias.array() -= fit.calibration.bias.mean();
+  }
+
+  CalibrationFit fit(const CalibrationCandidate& kind, std::span<const double> source_weights) const {
+    const SourceExamples& source = *problem_.source;
+    return fit_calibration(kind.kind, source.scores, source.labels, source_weights,
+                           kind.kind == CalibrationKind::kMatrix ? kind.strength : kMatrixStrength);
+  }
+
+  Intervals intervals(const Calibrated& calibrated, const std::optional<CalibrationFit>& fit,
+                      const RatioEstimate& estimate) const {
+    std::optional<SourceNoise> noise;
+    if (fit) noise = SourceNoise{problem_.source->scores, calibrated.source_sample(), *fit, !problem_.source_prior};
+    return asymptotic_intervals(entry_.family, calibrated.summary, calibrated.target_sample(), problem_.target,
+                                estimate, noise, options_.level);
+  }
+
+  /// Intervals of a larger calibration may leave the estimate of the chosen one out; they are for it.
+  static void widen_to(const Eigen::VectorXd& target_prior, const Eigen::VectorXd& ratio, Intervals& intervals) {
+    intervals.prior_low = intervals.prior_low.cwiseMin(target_prior);
+    intervals.prior_high = intervals.prior_high.cwiseMax(target_prior);
+    intervals.ratio_low = intervals.ratio_low.cwiseMin(ratio);
+    intervals.ratio_high = intervals.ratio_high.cwiseMax(ratio);
+  }
 
   const LabelShiftProblem& problem_;
   const LabelShiftOptions& options_;
-  CalibrationKind kind_;
+  std::vector<CalibrationKind> kinds_;
   const EstimatorEntry& entry_;
   std::unique_ptr<RatioEstimator> estimator_;
 };
 
-Intervals resample(const LabelShiftProblem& problem, const LabelShiftOptions& options,
-                   const Eigen::VectorXd& target_prior, const ProgressObserver& progress) {
+Intervals resample(const LabelShiftProblem& problem, const LabelShiftOptions& options, const LabelShiftResult& result,
+                   const ProgressObserver& progress) {
+  CalibrationCandidate kept;  // none
+  if (const auto& choice = result.calibration_choice) kept = choice->for_intervals();
   // Without a calibration every replicate looks at the same probabilities, so logits become those once.
   LabelShiftProblem shared = problem;
   std::optional<Probabilities> source;
   std::optional<Probabilities> target;
-  if (find_calibration(options.calibration).kind == CalibrationKind::kNone) {
-    const Calibration identity = Calibration::identity(target_prior.size());
+  if (kept.kind == CalibrationKind::kNone) {
+    const Calibration identity = Calibration::identity(result.target_prior.size());
     shared.target = {target.emplace(identity, true, problem.target).view()};
     if (problem.source) shared.source->scores = {source.emplace(identity, true, problem.source->scores).view()};
   }
   const Estimation estimation(shared, options);
   const std::span<const double> source_weights = problem.source ? problem.source->weights : std::span<const double>{};
   return bootstrap_intervals(
-      target_prior, problem.source ? problem.source->scores.values.rows() : 0, source_weights,
+      result.target_prior, problem.source ? problem.source->scores.values.rows() : 0, source_weights,
       problem.target.values.rows(), problem.target_weights, {options.bootstrap, options.seed, options.level},
       [&](std::span<const double> of_source, std::span<const double> of_target) {
-        return estimation.replicate(of_source, of_target);
+        return estimation.replicate(kept, of_source, of_target);
       },
       [&](int done) { progress("bootstrap", static_cast<double>(done) / options.bootstrap); });
 }
 
 }  // namespace
+
+std::string possible_calibration(const std::string& calibration, std::span<const Index> unseen) {
+  return calibration == kAutoCalibration && !unseen.empty() ? "none" : calibration;
+}
 
 void check_unseen(std::span<const Index> unseen, std::span<const std::string> class_names,
                   const std::string& calibration, const std::string& estimator) {
@@ -209,7 +279,8 @@ LabelShiftResult analyse_label_shift(const LabelShiftProblem& problem, const Lab
                                      const ProgressObserver& observer) {
   const ProgressObserver progress = observer ? observer : [](std::string_view, double) {};
   LabelShiftProblem checked = problem;
-  const Estimation estimation(checked, options);
+  LabelShiftOptions settled = options;
+  Estimation(checked, settled);  // refuses what it does not know before rows are looked at
   progress("checking the input", 0.0);
   check(problem, options);
   checked.target.checked = true;
@@ -218,16 +289,17 @@ LabelShiftResult analyse_label_shift(const LabelShiftProblem& problem, const Lab
   result.target_rows = effective_rows(problem.target_weights, problem.target.values.rows());
   if (const auto& source = problem.source) {
     result.unseen = unseen_classes(source->labels, source->weights, source->scores.values.cols());
-    if (problem.source_prior) check_unseen(result.unseen, problem.class_names, options.calibration, options.estimator);
+    settled.calibration = possible_calibration(options.calibration, result.unseen);
+    if (problem.source_prior) check_unseen(result.unseen, problem.class_names, settled.calibration, options.estimator);
   }
+  const Estimation estimation(checked, settled);
   progress("testing", 0.0);
-  run_tests(problem,
+  run_tests(checked,
             estimation.prior(problem.source ? problem.source->weights : std::span<const double>{}, options.smoothing),
             result);
   estimation.estimate(result, progress);
   if (options.bootstrap > 0)
-    result.intervals =
-        join_at_zero(resample(problem, options, result.target_prior, progress), result.intervals, result.target_rows);
+    result.intervals = join_at_zero(resample(checked, settled, result, progress), result.intervals, result.target_rows);
   return result;
 }
 

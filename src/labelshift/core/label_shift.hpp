@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "labelshift/core/calibration.hpp"
+#include "labelshift/core/calibration_choice.hpp"
 #include "labelshift/core/error_bound.hpp"
 #include "labelshift/core/hypothesis_test.hpp"
 #include "labelshift/core/intervals.hpp"
@@ -37,13 +38,13 @@ struct LabelShiftProblem {
 
 struct LabelShiftOptions {
   std::string estimator = "mlls-sqp";
-  Settings settings;  // of the estimator
-  std::string calibration = "none";
-  double level = 0.95;       // of the intervals
-  int bootstrap = 0;         // replicates, at least kLeastReplicates; 0 means asymptotic intervals
-  std::uint64_t seed = 0;    // of the bootstrap
-  double smoothing = 0.0;    // added to each class count of the source
-  bool bound_terms = false;  // compute the plug-in terms of Thm. 5.1
+  Settings settings;                           // of the estimator
+  std::string calibration = kAutoCalibration;  // or a row of calibrations(); without source examples auto is none
+  double level = 0.95;                         // of the intervals
+  int bootstrap = 0;                           // replicates, at least kLeastReplicates; 0 means asymptotic intervals
+  std::uint64_t seed = 0;                      // of the bootstrap
+  double smoothing = 0.0;                      // added to each class count of the source
+  bool bound_terms = false;                    // compute the plug-in terms of Thm. 5.1
 };
 
 struct LabelShiftResult {
@@ -53,14 +54,18 @@ struct LabelShiftResult {
   Eigen::VectorXd target_prior;  // (m) q = p_tr r, sums to 1
   RatioEstimate estimate;
   Intervals intervals;
-  std::optional<CalibrationFit> calibration_fit;  // where there were source examples to fit or judge it on
-  HypothesisTest shift_test;                      // of "no label shift"
-  std::optional<HypothesisTest> fit_test;         // of the label-shift assumption; needs source examples of every class
+  std::optional<CalibrationFit> calibration_fit;        // where there were source examples to fit or judge it on
+  std::optional<CalibrationChoice> calibration_choice;  // likewise: what was cross-validated, and which kind that chose
+  HypothesisTest shift_test;                            // of "no label shift"
+  std::optional<HypothesisTest> fit_test;  // of the label-shift assumption; needs source examples of every class
   std::optional<ErrorBoundTerms> bound_terms;
 };
 
 /// Told what is being done and how much of it is done, from 0 to 1; for programs that show progress.
 using ProgressObserver = std::function<void(std::string_view stage, double done)>;
+
+/// `calibration`, or "none" for "auto" where the source has no example of a class: no kind can be judged there.
+std::string possible_calibration(const std::string& calibration, std::span<const Index> unseen);
 
 /// Throws Error{kInput} if a calibration or an estimator would have to know the examples of a class that the source has
 /// none of. What is left, without calibration, is a likelihood estimator with the mix that the classifier was trained

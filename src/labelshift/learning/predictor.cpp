@@ -67,6 +67,8 @@ Json describe(const Predictor& predictor, const std::string& path) {
   json["calibration"] = nullptr;
   if (const auto& calibration = predictor.calibration)
     json["calibration"] = {{"scale", numbers(calibration->scale)}, {"bias", numbers(calibration->bias)}};
+  if (predictor.calibration && predictor.calibration->mixing.size() > 0)
+    json["calibration"]["mixing"] = numbers(predictor.calibration->mixing.reshaped<Eigen::RowMajor>());
   json["origin"] = {{"data", predictor.origin.data},
                     {"calibration_fraction", predictor.origin.calibration_fraction},
                     {"seed", predictor.origin.seed},
@@ -120,6 +122,12 @@ std::optional<Calibration> parse_calibration(const std::string& path, const Json
   if (calibration.scale.size() != classes || calibration.bias.size() != classes || !calibration.scale.allFinite() ||
       !calibration.bias.allFinite())
     refuse(path, fmt::format("its calibration is not {} finite scales and biases", classes));
+  if (json.contains("mixing")) {
+    const Eigen::VectorXd mixing = vector(json.at("mixing"));
+    if (mixing.size() != classes * classes || !mixing.allFinite())
+      refuse(path, fmt::format("its calibration's mixing is not {} finite numbers", classes * classes));
+    calibration.mixing = mixing.reshaped<Eigen::RowMajor>(classes, classes);
+  }
   return calibration;
 }
 
