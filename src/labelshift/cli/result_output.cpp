@@ -75,6 +75,7 @@ std::string json_text(const Report& report) {
                                {"nll_after", number(fit->nll_after)},
                                {"ece_before", number(fit->ece_before)},
                                {"ece_after", number(fit->ece_after)}};
+  json["calibration_choice"] = nullptr;
   if (const auto& choice = result.calibration_choice) json["calibration_choice"] = choice_object(*choice);
   json["shift_test"] = test_object(result.shift_test);
   json["fit_test"] = result.fit_test ? test_object(*result.fit_test) : Json(nullptr);
