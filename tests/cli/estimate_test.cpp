@@ -54,6 +54,23 @@ const std::set<std::string> kKeys = {"estimator",
                                      "seed",
                                      "version"};
 
+TEST_F(Estimate, WarnsOfLabelsThatAreOfOtherRows) {
+  shell(
+      "(head -1 examples/tiny/source_labels.csv; tail -n +2 examples/tiny/source_labels.csv | shuf "
+      "--random-source=examples/tiny/target_probs.csv) "
+      "> shuffled.csv");
+  const auto warned = [&](const std::string& labels) {
+    return labelshift("estimate --source-probs examples/tiny/source_probs.csv --source-labels " + labels +
+                      " --target-probs examples/tiny/target_probs.csv");
+  };
+  const CommandResult right = warned("examples/tiny/source_labels.csv");
+  EXPECT_THAT(right.err, testing::Not(testing::HasSubstr("source labels")));
+  EXPECT_THAT(right.out, testing::ContainsRegex("The classifier is right on [0-9.]+ % of the source\\."));
+  EXPECT_THAT(
+      warned("shuffled.csv").err,
+      testing::HasSubstr("warning: the probabilities say no more of the source labels than the label mix does"));
+}
+
 TEST_F(Estimate, JsonHasExactlyTheDocumentedKeys) {
   const json result = estimate(kTiny + "--calibration bcts --seed 7");
   EXPECT_EQ(keys_of(result), kKeys);

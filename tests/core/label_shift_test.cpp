@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "labelshift/core/bootstrap.hpp"
 #include "labelshift/core/error.hpp"
+#include "labelshift/core/probabilities.hpp"
 #include "tests/core/gaussian_problem.hpp"
 
 namespace labelshift {
@@ -51,6 +55,37 @@ TEST_F(LabelShiftTest, FindsTheMixAndSaysThatItMovedAndThatTheAssumptionHolds) {
   EXPECT_LT(result.shift_test.p_value, 1e-10);
   ASSERT_TRUE(result.fit_test);
   EXPECT_GT(result.fit_test->p_value, 1e-3);
+}
+
+TEST_F(LabelShiftTest, SeesLabelsThatAreOfOtherRows) {
+  const LabelShiftResult right = analyse_label_shift(known_, {});
+  double correct = 0.0;
+  for (Index i = 0; i < source_.probs.rows(); ++i)
+    correct += arg_max(source_.probs, i) == source_.labels[static_cast<std::size_t>(i)];
+  EXPECT_NEAR(right.source_evidence->accuracy, correct / 2000.0, 1e-12);
+  EXPECT_TRUE(right.source_evidence->says_labels());
+
+  std::vector<int> moved = source_.labels;  // rows are independent draws, so those of the row before say nothing
+  std::rotate(moved.begin(), moved.begin() + 1, moved.end());
+  known_.source->labels = moved;
+  for (const char* calibration : {"auto", "none", "bcts"}) {
+    LabelShiftOptions options;
+    options.calibration = calibration;
+    const LabelShiftResult wrong = analyse_label_shift(known_, options);
+    EXPECT_FALSE(wrong.source_evidence->says_labels()) << calibration;
+    double entropy = 0.0;
+    for (const double p : wrong.source_prior) entropy -= p * std::log(p);
+    EXPECT_NEAR(wrong.source_evidence->prior_entropy, entropy, 1e-12);
+  }
+}
+
+TEST_F(LabelShiftTest, DoesNotTakeScoresThatAreTooSureForWrongOnes) {
+  Eigen::MatrixXd sure = source_.probs.array().max(1e-300).pow(20.0);
+  sure = sure.array().colwise() / sure.rowwise().sum().array();
+  known_.source->scores = {sure};
+  LabelShiftOptions options;
+  options.calibration = "none";
+  EXPECT_TRUE(analyse_label_shift(known_, options).source_evidence->says_labels());
 }
 
 TEST_F(LabelShiftTest, CalibrationBringsAnOverconfidentPredictorCloser) {

@@ -75,6 +75,12 @@ std::string json_text(const Report& report) {
                                {"nll_after", number(fit->nll_after)},
                                {"ece_before", number(fit->ece_before)},
                                {"ece_after", number(fit->ece_after)}};
+  json["source_evidence"] = nullptr;
+  if (const auto& evidence = result.source_evidence)
+    json["source_evidence"] = {{"accuracy", number(evidence->accuracy)},
+                               {"nll", number(evidence->nll)},
+                               {"nll_error", number(evidence->nll_error)},
+                               {"prior_entropy", number(evidence->prior_entropy)}};
   json["calibration_choice"] = nullptr;
   if (const auto& choice = result.calibration_choice) json["calibration_choice"] = choice_object(*choice);
   json["shift_test"] = test_object(result.shift_test);
@@ -167,6 +173,8 @@ std::string calibration_line(const Report& report, const CalibrationFit& fit) {
 /// How the answer was found and what the tests say.
 std::vector<std::string> summary_lines(const Report& report) {
   std::vector<std::string> lines{interval_line(report), how_found(report)};
+  if (const auto& evidence = report.result.source_evidence)
+    lines.push_back(fmt::format("The classifier is right on {:.1f} % of the source.", 100.0 * evidence->accuracy));
   if (report.result.calibration_fit) lines.push_back(calibration_line(report, *report.result.calibration_fit));
   lines.push_back(verdict_line(report));
   if (const auto& bound = report.result.bound_terms) {
@@ -240,6 +248,12 @@ std::vector<std::string> result_warnings(const LabelShiftOptions& options, const
         has_setting(options.estimator, "max-iterations")
             ? "raise the limit with --set max-iterations=N, or ask for less with --tolerance"
             : fmt::format("use --estimator {}", EstimatorOptions().estimator)));
+  if (const auto& evidence = result.source_evidence; evidence && !evidence->says_labels())
+    warnings.push_back(fmt::format(
+        "the probabilities say no more of the source labels than the label mix does (their NLL after calibration is "
+        "{:.3f}, that of the mix {:.3f}), so nothing can be estimated from them; check that source probabilities and "
+        "labels are of the same rows in the same order, and that columns are in the order of the classes",
+        evidence->nll, evidence->prior_entropy));
   if (result.calibration_fit && !result.calibration_fit->converged)
     warnings.push_back(fmt::format("calibration {} did not converge; use a simpler one, such as --calibration ts",
                                    to_string(result.calibration_fit->kind)));

@@ -12,6 +12,7 @@
 #include "labelshift/core/estimators.hpp"
 #include "labelshift/core/fit_test.hpp"
 #include "labelshift/core/probabilities.hpp"
+#include "labelshift/core/row_block.hpp"
 #include "labelshift/core/scores.hpp"
 #include "labelshift/core/shift_test.hpp"
 
@@ -81,6 +82,30 @@ void run_tests(const LabelShiftProblem& problem, const Eigen::VectorXd& prior, L
   result.shift_test = no_shift_test(source_moments, target_moments);
   result.fit_test = label_shift_fit_test({source.view(), problem.source->labels, problem.source->weights},
                                          {target.view(), problem.target_weights});
+}
+
+SourceEvidence source_evidence(const SourceExamples& source, const CalibrationChoice& choice) {
+  SourceEvidence result;
+  const double total = total_weight(source.weights, source.scores.values.rows());
+  Eigen::VectorXd share = Eigen::VectorXd::Zero(source.scores.values.cols());
+  for_each_largest(source.scores.values, [&](Index i, Index predicted, double) {
+    const int label = source.labels[static_cast<std::size_t>(i)];
+    const double w = (source.weights.empty() ? 1.0 : source.weights[static_cast<std::size_t>(i)]) / total;
+    share[label] += w;
+    if (predicted == label) result.accuracy += w;
+  });
+  for (const double p : share)
+    if (p > 0.0) result.prior_entropy -= p * std::log(p);
+  const auto take = [&](const CalibrationCandidate& candidate) {
+    result.nll = candidate.nll;
+    result.nll_error = candidate.nll_error;
+  };
+  take(choice.for_estimate());
+  // Scores that are far too sure have a large NLL too. A calibration tells them from wrong ones.
+  constexpr CalibrationKind kMends[] = {CalibrationKind::kBiasCorrected};
+  if (!result.says_labels())
+    take(choose_calibration(kMends, source.scores, source.labels, source.weights).for_estimate());
+  return result;
 }
 
 /// Up to so many source scores a bootstrap replicate chooses its calibration again; beyond it keeps the choice.
@@ -298,6 +323,7 @@ LabelShiftResult analyse_label_shift(const LabelShiftProblem& problem, const Lab
             estimation.prior(problem.source ? problem.source->weights : std::span<const double>{}, options.smoothing),
             result);
   estimation.estimate(result, progress);
+  if (checked.source) result.source_evidence = source_evidence(*checked.source, *result.calibration_choice);
   if (options.bootstrap > 0)
     result.intervals = join_at_zero(resample(checked, settled, result, progress), result.intervals, result.target_rows);
   return result;

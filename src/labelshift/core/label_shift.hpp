@@ -47,6 +47,18 @@ struct LabelShiftOptions {
   bool bound_terms = false;                    // compute the plug-in terms of Thm. 5.1
 };
 
+/// How much the classifier's scores say of the source's labels. Labels of other rows, or columns in another order, say
+/// nothing.
+struct SourceEvidence {
+  double accuracy = 0.0;       // share of the rows whose largest score is their label's
+  double nll = 0.0;            // of the labels given the calibrated scores, cross-validated, a mean over rows
+  double nll_error = 0.0;      // its standard error
+  double prior_entropy = 0.0;  // what `nll` would be if the label mix were all that is known
+
+  /// Two standard errors.
+  bool says_labels() const { return nll + 2.0 * nll_error < prior_entropy; }
+};
+
 struct LabelShiftResult {
   Eigen::VectorXd source_prior;  // (m) p_tr
   std::vector<Index> unseen;     // classes without a source example, where there are source examples
@@ -56,6 +68,7 @@ struct LabelShiftResult {
   Intervals intervals;
   std::optional<CalibrationFit> calibration_fit;        // where there were source examples to fit or judge it on
   std::optional<CalibrationChoice> calibration_choice;  // likewise: what was cross-validated, and which kind that chose
+  std::optional<SourceEvidence> source_evidence;        // where there were source examples
   HypothesisTest shift_test;                            // of "no label shift"
   std::optional<HypothesisTest> fit_test;  // of the label-shift assumption; needs source examples of every class
   std::optional<ErrorBoundTerms> bound_terms;
