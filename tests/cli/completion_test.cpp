@@ -32,7 +32,8 @@ TEST_F(Completion, OffersCommandsOptionsAndNames) {
   EXPECT_THAT(offered("labelshift est"), ElementsAre("estimate", "estimators"));
   EXPECT_THAT(offered("labelshift estimate --source-p"), ElementsAre("--source-probs", "--source-prior"));
   EXPECT_THAT(offered("labelshift estimate --estimator mlls-l"), ElementsAre("mlls-l1", "mlls-l2"));
-  EXPECT_THAT(offered("labelshift adapt --logits --calibration ''"), ElementsAre("auto", "none", "ts", "bcts", "vs", "matrix"));
+  EXPECT_THAT(offered("labelshift adapt --logits --calibration ''"),
+              ElementsAre("auto", "none", "ts", "bcts", "vs", "matrix"));
   EXPECT_THAT(offered("labelshift watch --format = j"), ElementsAre("json"));
   EXPECT_THAT(offered("labelshift estimate --format ="), ElementsAre("table", "json", "csv"));
   EXPECT_THAT(offered("labelshift completion ''"), Contains("zsh"));
