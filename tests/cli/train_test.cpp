@@ -207,7 +207,16 @@ TEST_F(TrainCommand, ChoosesZetaEpochsAndCalibration) {
   const auto fixed = trained(kAnyZeta + "--zeta auto --epochs 2 --calibration ts");
   EXPECT_EQ(fixed["candidates"].size(), 4U * 2U);
   EXPECT_EQ(fixed["calibration"], "ts");
-  EXPECT_THAT(labelshift("train --zeta auto --epochs 1 " + kAnyZeta).out, HasSubstr("\n* chosen: "));
+  const std::string chosen = labelshift("train --epochs 2 " + kAnyZeta).out;
+  EXPECT_THAT(chosen, testing::StartsWith("Chose zeta "));
+  EXPECT_THAT(chosen, HasSubstr(" among 24 candidates: "));  // zetas, epochs 1 and 2, calibrations
+  EXPECT_THAT(chosen, HasSubstr("--show-search lists them all.\nTrained logistic on "));
+  EXPECT_LE(std::count(chosen.begin(), chosen.end(), '\n'), 9);
+  const std::string searched = labelshift("train --show-search --epochs 2 --output again " + kAnyZeta).out;
+  EXPECT_THAT(searched, testing::StartsWith("zeta "));
+  EXPECT_THAT(searched, HasSubstr("\n* chosen\n\nChose zeta "));
+  EXPECT_EQ(std::count(searched.begin(), searched.end(), '\n') - std::count(chosen.begin(), chosen.end(), '\n'),
+            1 + 24 + 2);  // names, candidates, the mark
 }
 
 TEST_F(TrainCommand, ChoosingGoesOnFromCheckpointsToTheSameBytes) {
@@ -254,6 +263,8 @@ TEST_F(TrainCommand, EveryUsageErrorIsOneSentence) {
   refused("--calibration-fraction 0 --calibration none --zeta auto",
           "--zeta auto needs held-out examples to judge by; give a --calibration-fraction above 0, or a --zeta");
   refused("--resume", "--resume needs --checkpoint");
+  refused("--show-search --zeta 1",
+          "--show-search: with a --zeta that is given there is no search to show; leave one of the two out");
   refused("--set width=3", "logistic has no settings, so \"width\" cannot be set");
   refused("--set width", "--set: found \"width\", expected NAME=VALUE");
   expect_failure("train --model logistic", kUsage, "--data is required");

@@ -45,6 +45,7 @@ struct TrainOptions {
   std::string output = "predictor.safetensors";
   std::string checkpoint;
   bool resume = false;
+  bool show_search = false;
   std::string format = "table";
 
   bool automatic() const { return zeta == kAuto; }
@@ -85,6 +86,8 @@ void check_options(const TrainOptions& options) {
                     "none",
                     options.calibration));
   if (options.resume && options.checkpoint.empty()) bad("--resume needs --checkpoint");
+  if (options.show_search && !options.automatic())
+    bad("--show-search: with a --zeta that is given there is no search to show; leave one of the two out");
 }
 
 TrainingSettings training_settings(const TrainOptions& options) {
@@ -265,18 +268,30 @@ std::string json_text(const TrainOptions& options, const Trained& trained) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-/// The best calibration of every zeta and number of epochs that was tried.
+/// Every zeta, number of epochs and calibration that was tried.
 std::string candidates_table(const Selection& selection) {
   std::vector<std::vector<std::string>> rows{{"zeta", "epochs", "calibration", "MSE of ratios", "standard error"}};
   for (const Candidate& candidate : selection.candidates)
     rows.push_back({fmt::format("{}{}", candidate.zeta, &candidate == &selection.best() ? " *" : ""),
                     fmt::format("{}", candidate.epochs), candidate.calibration, fmt::format("{:.5f}", candidate.error),
                     fmt::format("{:.5f}", candidate.standard_error)});
-  return aligned(rows) + "* chosen: it errs least where held-out examples are resampled to known class mixes\n\n";
+  return aligned(rows) + "* chosen\n\n";
+}
+
+/// What was chosen, why, and where the rest can be seen.
+std::string choice_text(const TrainOptions& options, const Selection& selection) {
+  const Candidate& best = selection.best();
+  return fmt::format(
+      "Chose zeta {}, {} epoch{} and calibration {} among {} candidates: it errs least where held-out examples are "
+      "resampled to known class mixes (MSE of the ratios {:.5f}, standard error {:.5f}).{}\n",
+      best.zeta, best.epochs, best.epochs == 1 ? "" : "s", best.calibration, selection.candidates.size(), best.error,
+      best.standard_error, options.show_search ? "" : " --show-search lists them all.");
 }
 
 std::string table_text(const TrainOptions& options, const Trained& trained) {
-  std::string text = trained.selection ? candidates_table(*trained.selection) : "";
+  std::string text;
+  if (options.show_search) text += candidates_table(*trained.selection);
+  if (trained.selection) text += choice_text(options, *trained.selection);
   text += fmt::format("Trained {} on {} examples of {} with zeta {}: {} epochs", options.model, trained.examples,
                       options.input.data, trained.zeta, trained.epochs);
   if (trained.resumed_from > 0)
@@ -370,9 +385,10 @@ void add_train(CLI::App& app) {
       ->group(group);
   group = "Training";
   command
-      .add_option("--zeta", options->zeta,
-                  "How much uncertainty is rewarded, or auto: choose it, the epochs and the calibration by how well "
-                  "known class mixes are found")
+      .add_option(
+          "--zeta", options->zeta,
+          "How much the training rewards uncertain predictions. auto tries several values and chooses the zeta, "
+          "the number of epochs and the calibration that find known class mixes best")
       ->type_name("NUMBER|auto")
       ->capture_default_str()
       ->group(group);
@@ -388,11 +404,15 @@ void add_train(CLI::App& app) {
       ->check(not_negative())
       ->capture_default_str()
       ->group(group);
-  command.add_option("--learning-rate", options->learning_rate, "Of Adam; 0.001, or 0.0001 for resnet18")
+  command
+      .add_option("--learning-rate", options->learning_rate,
+                  "Learning rate of Adam; by default 0.001, or 0.0001 for resnet18")
       ->type_name("NUMBER")
       ->check(above_0())
       ->group(group);
-  command.add_option("--weight-decay", options->weight_decay, "Of Adam; 1e-6, or 1e-4 for resnet18")
+  command
+      .add_option("--weight-decay", options->weight_decay,
+                  "Weight decay of Adam; by default 1e-6, or 1e-4 for resnet18")
       ->type_name("NUMBER")
       ->check(not_negative())
       ->group(group);
@@ -401,7 +421,7 @@ void add_train(CLI::App& app) {
   calibration->group(group);
   command
       .add_option("--calibration-fraction", options->calibration_fraction,
-                  "Part of the examples that is held out of the training")
+                  "The part of the training examples that is held out, to choose and calibrate by")
       ->type_name("NUMBER")
       ->check(from_0_to_below_1())
       ->capture_default_str()
@@ -419,6 +439,11 @@ void add_train(CLI::App& app) {
       ->type_name("DIR")
       ->group(group);
   command.add_flag("--resume", options->resume, "Go on from the checkpoint, if there is one")->group(group);
+  command
+      .add_flag("--show-search", options->show_search,
+                "With --zeta auto: print every zeta, number of epochs and calibration that was tried; JSON always has "
+                "them")
+      ->group(group);
   add_choice(command, "--format", options->format, "format", {"table", "json"}, "How to print the result")
       ->group(group);
   command.footer(R"(Example:
