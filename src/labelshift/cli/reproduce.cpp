@@ -254,7 +254,8 @@ void add_reproduce(CLI::App& app) {
       ->transform(whole_number({.from = 1, .to = 1'000'000'000}));
   add_seed_option(command, scale.seed);
   command.get_option("--seed")->description(
-      "Of a figure; of a table, whose own seeds are more than one, this one alone");
+      "The seed of a figure's random numbers. A table runs several seeds of its own; with --seed it runs this one "
+      "alone");
   add_choice(command, "--device", options->device, "device", {"cpu", "cuda"}, "Where to train");
   command.footer(
       "Example:\n  labelshift reproduce figure-5 --trials 5 --alphas 3 --sizes 3 --predictors 1 --epochs 1 "
