@@ -239,12 +239,14 @@ void add_source_options(CLI::App& command, InputOptions& options) {
         ->transform(standard_input())
         ->group("Source, labelled data like the training's");
   };
-  file("--source-probs", options.source_probs, "What the classifier says of each example (.npy, .csv, .tsv, .csv.gz)");
+  file("--source-probs", options.source_probs,
+       "The classifier's probabilities for each example (.npy, .csv, .tsv, .csv.gz)");
   file("--source-labels", options.source_labels, "The label of each example: names, or numbers from 0");
   file("--source-weights", options.source_weights,
        "A weight for each example, such as an inverse sampling probability; not a count of repeats");
-  file("--source-prior", options.source_prior,
-       "The class mix if it is known, as a file or as 0.2,0.3,0.5; enough alone for the mlls estimators");
+  file(
+      "--source-prior", options.source_prior,
+      "The class mix if it is known, as a file or as 0.2,0.3,0.5; the mlls estimators need nothing else of the source");
   file("--classes", options.classes,
        "The class names, one a line in the order of the columns, for files without header");
   const char* reading = "How to read the files; - as a file is standard input";
@@ -258,7 +260,8 @@ void add_source_options(CLI::App& command, InputOptions& options) {
   CLI::Option* keep = columns("--columns", options.columns.keep,
                               "The columns of probabilities that are classes, in this order: "
                               "names or numbers from 0, with commas between them");
-  columns("--ignore-columns", options.columns.ignore, "Or the columns that are none, such as an id or an index")
+  columns("--ignore-columns", options.columns.ignore,
+          "The columns that are not classes, such as an id or an index; all others are")
       ->excludes(keep);
   command.add_flag("--logits", options.logits, "The files hold raw scores, whose softmax are the probabilities")
       ->disable_flag_override()
@@ -273,7 +276,7 @@ void add_source_options(CLI::App& command, InputOptions& options) {
 
 void add_target_options(CLI::App& command, InputOptions& options) {
   const char* group = "Target, the new data without labels";
-  command.add_option("--target-probs", options.target_probs, "What the same classifier says of each example")
+  command.add_option("--target-probs", options.target_probs, "The same classifier's probabilities for each example")
       ->type_name(kFile)
       ->transform(standard_input())
       ->required()
@@ -313,7 +316,7 @@ void add_estimator_options(CLI::App& command, EstimatorOptions& options) {
 }
 
 void add_seed_option(CLI::App& command, std::uint64_t& seed) {
-  command.add_option("--seed", seed, "Of all random numbers: the same seed gives the same output")
+  command.add_option("--seed", seed, "The seed of all random numbers; the same seed gives the same output")
       ->type_name("NUMBER")
       ->transform(whole_number({.to = std::numeric_limits<std::uint64_t>::max()}))
       ->capture_default_str()

@@ -160,18 +160,18 @@ void add_predict(CLI::App& app) {
   const auto options = std::make_shared<PredictOptions>();
   CLI::App& command = *app.add_subcommand(
       "predict", "Write what a trained predictor says of data, for labelshift estimate and adapt to read");
-  command.add_option("--predictor", options->predictor, "What labelshift train wrote")
+  command.add_option("--predictor", options->predictor, "The predictor, as labelshift train wrote it")
       ->type_name("FILE")
       ->check(no_dash())
       ->required();
   command
       .add_option("--model", options->model,
-                  "Where the TorchScript file of its net is now; by default where it was, seen from the predictor")
+                  "The TorchScript file of the predictor's net, if it was moved without the predictor")
       ->type_name("FILE")
       ->check(no_dash());
   add_data_options(command, options->input, "Options");
   add_choice(command, "--part", options->part, "part", {"train", "test", "calibration"},
-             "Which part of the data; calibration: what the training held out");
+             "Which part of the data; calibration is the part that the training held out");
   add_choice(command, "--device", options->device, "device", {"cpu", "cuda"}, "Where to compute");
   const char* group = "Output (.npy, .csv, .tsv, .csv.gz; - is standard output, as CSV)";
   command.add_option("--output", options->output, "Write the probabilities here, as float32")
@@ -182,7 +182,7 @@ void add_predict(CLI::App& app) {
   command
       .add_flag("--logits", options->logits, "Write the net's outputs, whose softmax are uncalibrated probabilities")
       ->group(group);
-  command.add_flag("--raw", options->raw, "Leave the calibration out")->group(group);
+  command.add_flag("--raw", options->raw, "Write uncalibrated probabilities")->group(group);
   command.add_option("--labels-output", options->labels_output, "Write the labels of the same examples here")
       ->type_name("FILE")
       ->transform(standard_output())

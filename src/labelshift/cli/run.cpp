@@ -27,12 +27,14 @@ struct Shorthand {
 };
 constexpr Shorthand kShorthands[] = {
     {"--rounds", "training.rounds", "N", "Rounds of training"},
-    {"--predictor", "ratio.predictor", "{local,federated}", "Whose predictor ratios are estimated with"},
-    {"--ratio-exchange", "ratio.exchange", "{local,pairwise}", "Whose test data a predictor looks at"},
-    {"--weighting", "training.weighting", "{nodes,pooled}", "Whether nodes count the same, or examples"},
-    {"--max-ratio", "ratio.max-ratio", "NUMBER", "Cut importance weights there"},
+    {"--predictor", "ratio.predictor", "{local,federated}",
+     "Whether each node trains a predictor of its own, or all nodes one together"},
+    {"--ratio-exchange", "ratio.exchange", "{local,pairwise}",
+     "Whether a predictor sees its own node's test data, or every node's"},
+    {"--weighting", "training.weighting", "{nodes,pooled}", "Whether every node counts the same, or every example"},
+    {"--max-ratio", "ratio.max-ratio", "NUMBER", "Cut importance weights above this to it"},
     {"--target-holdout", "run.target-holdout", "FRACTION",
-     "Estimate ratios on this part of test data, judge by the rest"},
+     "Estimate ratios on this part of the test data, and accuracy on the rest"},
     {"--device", "run.device", "{cpu,cuda}", "Where to train"},
 };
 
@@ -125,7 +127,7 @@ void add_run(CLI::App& app) {
                     fmt::format("{}: {}", kShorthands[i].description, kShorthands[i].key))
         ->type_name(kShorthands[i].type)
         ->group("Instead of what the file says, for all of its runs");
-  command.add_option("--set", options->settings, "Any key of the file; may be repeated")
+  command.add_option("--set", options->settings, "A value for any key of the file; may be repeated")
       ->type_name("SECTION.KEY=VALUE")
       ->allow_extra_args(false)
       ->group("Instead of what the file says, for all of its runs");

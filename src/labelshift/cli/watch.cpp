@@ -291,7 +291,7 @@ void add_watch(CLI::App& app) {
       ->group("Estimation");
   command
       .add_flag("--skip-bad-lines", options->skip_bad_lines,
-                "Count lines that are no row and leave them out, instead of ending at the first")
+                "Count and skip lines that are not a row, instead of ending at the first")
       ->disable_flag_override()
       ->group("How to read the files");
   const char* group = "Output";

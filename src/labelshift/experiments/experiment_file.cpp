@@ -227,7 +227,7 @@ Row net_settings(const char* section, Field field) {
   return {section,
           "net-settings",
           "a table of numbers or names, such as {width = 8}",
-          "what the net is made with",
+          "settings of the net, such as its width",
           [=](const toml::node& value, RunSettings& run, const fs::path&) {
             const auto* table = value.as_table();
             if (!table) return false;
@@ -262,22 +262,21 @@ bool read_numbers(const toml::array& list, std::vector<double>& numbers) {
 }
 
 Row sizes() {
-  return {
-      "data",
-      "sizes",
-      "a list of numbers, one a node",
-      "how large the nodes are to one another: with [2, 1] the first gets twice as many examples; all the same if it "
-      "is left out",
-      [](const toml::node& value, RunSettings& run, const fs::path&) {
-        const auto* list = value.as_array();
-        std::vector<double> result;
-        if (!list || !read_numbers(*list, result)) return false;
-        run.data.sizes = std::move(result);
-        return true;
-      },
-      [](const RunSettings& run) {
-        return run.data.sizes.empty() ? "" : fmt::format("[{}]", fmt::join(run.data.sizes, ", "));
-      }};
+  return {"data",
+          "sizes",
+          "a list of numbers, one a node",
+          "how large the nodes are, relative to one another: with [2, 1] the first gets twice as many examples; "
+          "without it all are equal",
+          [](const toml::node& value, RunSettings& run, const fs::path&) {
+            const auto* list = value.as_array();
+            std::vector<double> result;
+            if (!list || !read_numbers(*list, result)) return false;
+            run.data.sizes = std::move(result);
+            return true;
+          },
+          [](const RunSettings& run) {
+            return run.data.sizes.empty() ? "" : fmt::format("[{}]", fmt::join(run.data.sizes, ", "));
+          }};
 }
 
 template <typename Field>
@@ -310,7 +309,7 @@ Row folders() {
   return {"data",
           "folders",
           "a list of {train = PATH, test = PATH}, one for each node",
-          "a node's own labelled training data and its test data, which need no labels; instead of set",
+          "each node's own labelled training data, and its test data, which need no labels; takes the place of set",
           [](const toml::node& value, RunSettings& run, const fs::path& folder) {
             const auto* nodes = value.as_array();
             if (!nodes) return false;
@@ -338,7 +337,7 @@ Row data_set() {
   return {"data",
           "set",
           "the name of a data set, or a path",
-          "what the nodes share; see labelshift data",
+          "the data set that the nodes share, by name or path; labelshift data lists the names",
           [](const toml::node& value, RunSettings& run, const fs::path& folder) {
             const auto* found = value.as_string();
             if (!found) return false;
@@ -357,7 +356,7 @@ Row max_ratio() {
   return {"ratio",
           "max-ratio",
           "a number above 0",
-          "importance weights are cut there",
+          "importance weights above this are cut to it",
           [](const toml::node& value, RunSettings& run, const fs::path&) {
             const auto found = value.value<double>();
             if (!value.is_number() || !found || !(*found > 0.0) || !std::isfinite(*found)) return false;
@@ -391,16 +390,20 @@ const std::vector<Row>& rows() {
            "which node gets what: paper-5, paper-100, paper-200, iid, "
            "dirichlet or shares",
            check_partition, field(&DataSettings::partition)),
-      whole("data", "nodes", 0, 1'000'000, "how many nodes iid and dirichlet make", field(&DataSettings::nodes)),
-      number("data", "alpha", 1e-6, 1e6, "of dirichlet; the smaller, the more nodes differ",
+      whole("data", "nodes", 0, 1'000'000, "how many nodes the partitions iid and dirichlet make",
+            field(&DataSettings::nodes)),
+      number("data", "alpha", 1e-6, 1e6,
+             "alpha of the partition dirichlet: the smaller it is, the more the nodes differ",
              field(&DataSettings::alpha)),
-      shares("train-shares", "of shares: the label mix of each node's training examples",
+      shares("train-shares", "for the partition shares: the label mix of each node's training examples",
              field(&DataSettings::train_shares)),
-      shares("test-shares", "of shares: the label mix of each node's test examples", field(&DataSettings::test_shares)),
+      shares("test-shares", "for the partition shares: the label mix of each node's test examples",
+             field(&DataSettings::test_shares)),
       sizes(),
       folders(),
-      number("data", "fraction", 1e-6, 1.0, "of the data set's examples that are used", field(&DataSettings::fraction)),
-      whole("data", "only-node", 0, 1'000'000, "leaves all nodes but this one out, counted from 1; 0: none",
+      number("data", "fraction", 1e-6, 1.0, "the part of the data set's examples that is used",
+             field(&DataSettings::fraction)),
+      whole("data", "only-node", 0, 1'000'000, "use this node alone, counted from 1; 0: use all nodes",
             field(&DataSettings::only_node)),
 
       net("model", "the model that is trained", field(&FederationSettings::model)),
@@ -411,62 +414,81 @@ const std::vector<Row>& rows() {
           [](const std::string& one) { find_algorithm(one); }, field(&FederationSettings::algorithm)),
       whole("training", "rounds", 1, kMany, "rounds of training", field(&FederationSettings::rounds)),
       whole("training", "sampled", 0, 1'000'000,
-            "nodes that train in a round, also a federated predictor, drawn anew each time; 0: all",
+            "how many nodes take part in a round, drawn anew each time, also for a federated predictor; 0: all",
             field(&FederationSettings::sampled)),
       choice("training", "weighting", {"nodes", "pooled"}, "whether every node counts the same, or every example",
              field(&FederationSettings::weighting)),
-      whole("training", "local-steps", 1, kMany, "stochastic gradients of a node in a round; 1: it sends the gradient",
+      whole("training", "local-steps", 1, kMany,
+            "gradient steps that a node takes in a round; with 1 it sends its gradient instead",
             field(&LocalSettings::steps)),
-      whole("training", "local-epochs", 0, kMany, "passes over a node's examples in a round, instead of local-steps",
+      whole("training", "local-epochs", 0, kMany,
+            "passes over a node's examples in a round; if it is not 0, it takes the place of local-steps",
             field(&LocalSettings::epochs)),
-      whole("training", "batch", 1, kMany, "examples of a stochastic gradient", field(&LocalSettings::batch)),
-      number("training", "local-learning-rate", 1e-12, 1e6,
-             "of a node's own steps: where it takes several, and of fedbn's batch norms",
-             field(&LocalSettings::learning_rate)),
-      number("training", "local-weight-decay", 0.0, 1e6, "of the same", field(&LocalSettings::weight_decay)),
-      number("training", "proximal", 0.0, 1e6, "mu of fedprox", field(&LocalSettings::proximal)),
+      whole("training", "batch", 1, kMany, "how many examples one gradient is computed on",
+            field(&LocalSettings::batch)),
+      number(
+          "training", "local-learning-rate", 1e-12, 1e6,
+          "learning rate of the steps that nodes take themselves: several in a round, or those of fedbn's batch norms",
+          field(&LocalSettings::learning_rate)),
+      number("training", "local-weight-decay", 0.0, 1e6, "weight decay of the steps that nodes take themselves",
+             field(&LocalSettings::weight_decay)),
+      number("training", "proximal", 0.0, 1e6, "mu of fedprox, the strength of its pull towards the global model",
+             field(&LocalSettings::proximal)),
       name(
-          "training", "server", "the name of an optimiser", "how the server steps: sgd, adam or yogi",
+          "training", "server", "the name of an optimiser", "the server's optimiser: sgd, adam or yogi",
           [](const std::string& one) { find_entry(server_optimisers(), "server optimiser", one); },
           field(&ServerSettings::optimiser)),
-      number("training", "learning-rate", 1e-12, 1e6, "of the server's steps", field(&ServerSettings::learning_rate)),
-      number("training", "weight-decay", 0.0, 1e6, "of the same", field(&ServerSettings::weight_decay)),
-      number("training", "momentum", 0.0, 1.0, "of sgd", field(&ServerSettings::momentum)),
-      number("training", "beta1", 0.0, 1.0, "of adam and yogi", field(&ServerSettings::beta1)),
-      number("training", "beta2", 0.0, 1.0, "of adam and yogi", field(&ServerSettings::beta2)),
-      number("training", "epsilon", 0.0, 1.0, "of adam and yogi", field(&ServerSettings::epsilon)),
+      number("training", "learning-rate", 1e-12, 1e6, "learning rate of the server's optimiser",
+             field(&ServerSettings::learning_rate)),
+      number("training", "weight-decay", 0.0, 1e6, "weight decay of the server's optimiser",
+             field(&ServerSettings::weight_decay)),
+      number("training", "momentum", 0.0, 1.0, "momentum of the server's optimiser, if it is sgd",
+             field(&ServerSettings::momentum)),
+      number("training", "beta1", 0.0, 1.0, "beta1 of the server's optimiser, if it is adam or yogi",
+             field(&ServerSettings::beta1)),
+      number("training", "beta2", 0.0, 1.0, "beta2 of the server's optimiser, if it is adam or yogi",
+             field(&ServerSettings::beta2)),
+      number("training", "epsilon", 0.0, 1.0, "epsilon of the server's optimiser, if it is adam or yogi",
+             field(&ServerSettings::epsilon)),
 
       name("ratio", "method", "the name of a method",
-           "none, true, auto, or how ratios are estimated; see labelshift "
-           "estimators",
+           "how the ratios are estimated; labelshift estimators lists the methods, to which come none (no weights), "
+           "true (from the test labels) and auto",
            check_method, field(&RatioSettings::method)),
       choice("ratio", "predictor", {"local", "federated"},
-             "whether each node trains one of its own, or all one together", field(&RatioSettings::predictor)),
+             "local: each node trains a predictor of its own; federated: all nodes train one together",
+             field(&RatioSettings::predictor)),
       choice("ratio", "exchange", {"local", "pairwise"},
-             "whether a node estimates on its own test data, or its predictor on everybody's",
+             "local: a node's predictor sees its own test data; pairwise: it sees every node's",
              field(&RatioSettings::exchange)),
-      net("ratio", "the predictor", field(&RatioSettings::net)),
+      net("ratio", "the net of the predictor", field(&RatioSettings::net)),
       net_settings("ratio", field(&RatioSettings::net)),
-      number("ratio", "fraction", 1e-6, 1.0, "of a node's training examples that its predictor sees",
+      number("ratio", "fraction", 1e-6, 1.0, "the part of a node's training examples that its predictor sees",
              field(&RatioSettings::fraction)),
-      number("ratio", "held-out", 0.0, 1.0, "of these, for calibration", field(&RatioSettings::held_out)),
-      whole("ratio", "epochs", 1, kMany, "of a local predictor", field(&RatioSettings::epochs)),
-      number("ratio", "stop-below", 0.0, 1e6, "cross-entropy at which its training ends",
+      number("ratio", "held-out", 0.0, 1.0, "the part of these that is held out for calibration",
+             field(&RatioSettings::held_out)),
+      whole("ratio", "epochs", 1, kMany, "epochs of training of a local predictor", field(&RatioSettings::epochs)),
+      number("ratio", "stop-below", 0.0, 1e6,
+             "a local predictor's training ends when its cross-entropy is below this; 0: never early",
              field(&RatioSettings::stop_below)),
-      whole("ratio", "rounds", 1, kMany, "of a federated predictor", field(&RatioSettings::rounds)),
-      number("ratio", "learning-rate", 1e-12, 1e6, "of a predictor", field(&RatioSettings::learning_rate)),
-      number("ratio", "weight-decay", 0.0, 1e6, "of a predictor", field(&RatioSettings::weight_decay)),
+      whole("ratio", "rounds", 1, kMany, "rounds of training of a federated predictor", field(&RatioSettings::rounds)),
+      number("ratio", "learning-rate", 1e-12, 1e6, "learning rate of the predictor's optimiser",
+             field(&RatioSettings::learning_rate)),
+      number("ratio", "weight-decay", 0.0, 1e6, "weight decay of the predictor's optimiser",
+             field(&RatioSettings::weight_decay)),
       max_ratio(),
-      whole("ratio", "goal-node", 0, 1'000'000, "weights aim at this node's risk, counted from 1; 0: at all nodes'",
+      whole("ratio", "goal-node", 0, 1'000'000,
+            "train for the risk of this node alone, counted from 1; 0: for that of all nodes",
             field(&RatioSettings::goal_node)),
-      flag("ratio", "goal-shift", "false: that node's test mix is taken to be its training mix",
+      flag("ratio", "goal-shift", "with false, the test mix of the goal node is taken to be its training mix",
            field(&RatioSettings::goal_shift)),
 
       number("run", "target-holdout", 0.0, 1.0,
-             "of a node's test examples that ratios are estimated on, the rest to evaluate; 0: all for both",
+             "the part of a node's test examples that ratios are estimated on, while the rest is evaluated on; 0: all "
+             "for both",
              field(&FederationSettings::target_holdout)),
       number("run", "source-holdout", 0.0, 1.0,
-             "of a node's training examples kept to judge by where tests have no "
+             "the part of a node's training examples that is held out to judge the model by where test data have no "
              "labels",
              field(&FederationSettings::source_holdout)),
       whole("run", "evaluate-every", 1, kMany, "rounds between evaluations",

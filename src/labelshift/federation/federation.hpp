@@ -49,15 +49,15 @@ struct PhaseCost {
   double seconds = 0.0;
 };
 
-/// Where a federation is: all there is to go on from, but what its nodes remember.
+/// How far a federation has come. Together with what its nodes remember, this is all that is needed to go on.
 struct FederationState {
-  std::string data;                // a fingerprint of them, where the one who runs it wants to know them again
+  std::string data;                // a fingerprint of the nodes' data, set by a caller who wants to notice a change
   int round = 0;                   // rounds of training done
-  bool ready = false;              // phases 1 and 2 are behind
-  bool estimates_kept = false;     // before that: nodes may remember what they estimated before a stop
+  bool ready = false;              // phases 1 and 2 are done
+  bool estimates_kept = false;     // if not `ready`: nodes may remember what they estimated before a stop
   Normalisation normalisation;     // agreed on by all nodes
   std::vector<float> parameters;   // of the global model
-  std::vector<float> buffers;      // of the same
+  std::vector<float> buffers;      // of the global model, such as the running means of batch norms
   std::vector<float> control;      // SCAFFOLD's c
   ServerStep::State server;        // of the server's optimiser
   Eigen::VectorXd target_sum;      // (m) sum_j q_j as it was estimated, or the truth; empty without ratios
@@ -81,10 +81,12 @@ struct FederationTask {
   std::vector<std::string> class_names;  // (m)
 };
 
-/// Alg. 2: ratios first if the settings ask for any, then rounds of training; from `start` on, which is empty or what
-/// an observer was told with the nodes' memory of that moment; or nothing but `estimates_kept`, with their memory of
-/// any moment of phase 1. A federation that goes on ends in the same bits as one that was never stopped; the seconds
-/// and bytes in the state add up over both.
+/// Alg. 2: estimates ratios if the settings ask for any, then trains in rounds.
+///
+/// `start` says where to begin. An empty state begins anew. A state that `observer.checkpoint` was given goes on from
+/// there; what the nodes remember must then be of the same moment. A state with nothing but `estimates_kept` set
+/// repeats phase 1, except for the estimates that nodes still remember from it. A federation that goes on ends in the
+/// same bits as one that was never stopped. Its seconds and bytes are those of both parts together.
 ///
 /// Throws Error{kInput} for a class that no node holds, for a loss that is not finite, and what nodes throw.
 FederationState run_federation(const FederationSettings& settings, const FederationTask& task, Engine& engine,

@@ -22,7 +22,7 @@ struct LocalSettings {
   int epochs = 0;              // passes over the node's examples, instead of `steps`
   Index batch = 64;            // examples of a stochastic gradient
   double learning_rate = 0.1;  // of the node's own SGD: where it takes more than one step, and of FedBN's batch norms
-  double weight_decay = 0.0;   // of the same
+  double weight_decay = 0.0;   // of the node's own SGD
   double proximal = 0.0;       // mu of FedProx
 
   bool sends_gradient() const { return steps == 1 && epochs == 0; }

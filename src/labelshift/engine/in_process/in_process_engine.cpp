@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kObserverInterval{50};
 
-/// An update that came in and what it weighed on its way.
+/// An update that a node has sent, and its size in bytes as it would travel.
 struct Arrival {
   Update update;
   std::uint64_t bytes = 0;
