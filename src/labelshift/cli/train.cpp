@@ -282,10 +282,10 @@ std::string candidates_table(const Selection& selection) {
 std::string choice_text(const TrainOptions& options, const Selection& selection) {
   const Candidate& best = selection.best();
   return fmt::format(
-      "Chose zeta {}, {} epoch{} and calibration {} among {} candidates: it errs least where held-out examples are "
-      "resampled to known class mixes (MSE of the ratios {:.5f}, standard error {:.5f}).{}\n",
-      best.zeta, best.epochs, best.epochs == 1 ? "" : "s", best.calibration, selection.candidates.size(), best.error,
-      best.standard_error, options.show_search ? "" : " --show-search lists them all.");
+      "Chose zeta {}, {} epoch{} and calibration {} among {} candidates{}.\nIt errs least where held-out examples are "
+      "resampled to known class mixes: MSE of ratios {:.5f}, standard error {:.5f}.\n",
+      best.zeta, best.epochs, best.epochs == 1 ? "" : "s", best.calibration, selection.candidates.size(),
+      options.show_search ? "" : "; --show-search lists them all", best.error, best.standard_error);
 }
 
 std::string table_text(const TrainOptions& options, const Trained& trained) {
