@@ -32,6 +32,7 @@ std::set<std::string> keys_of(const json& object) {
 const std::set<std::string> kKeys = {"estimator",
                                      "calibration",
                                      "classes",
+                                     "source_evidence",
                                      "source_prior",
                                      "target_prior",
                                      "ratio",

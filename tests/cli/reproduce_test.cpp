@@ -56,11 +56,11 @@ TEST_F(ReproduceCommand, SaysWhatItCannotMake) {
   expect_failure("reproduce figure-5 --rounds 5", kUsage, "--rounds is for federations, and figure-5 has none");
   const CommandResult absent = shell("LABELSHIFT_DATA=/nowhere XDG_DATA_HOME=/nowhere labelshift reproduce figure-4");
   EXPECT_EQ(absent.status, kInput);
-  EXPECT_THAT(absent.err, HasSubstr("labelshift data get mnist"));
+  EXPECT_THAT(absent.err, HasSubstr("; \"labelshift data\" says how to get it"));
   EXPECT_FALSE(std::filesystem::exists(path("results/figure-4")));
   const CommandResult no_data = shell("LABELSHIFT_DATA=/nowhere XDG_DATA_HOME=/nowhere labelshift reproduce table-3");
   EXPECT_EQ(no_data.status, kInput);
-  EXPECT_THAT(no_data.err, HasSubstr("labelshift data get cifar-10"));
+  EXPECT_THAT(no_data.err, HasSubstr("; \"labelshift data\" says how to get it"));
 }
 
 }  // namespace

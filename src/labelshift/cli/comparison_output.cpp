@@ -204,9 +204,8 @@ std::optional<Error> failure_of(const ComparisonResult& result) {
   const RunFailure& first = result.failures.front();
   std::size_t runs = result.failures.size();
   for (const RowResult& row : result.rows) runs += row.runs.size();
-  return Error(first.error.kind(),
-               fmt::format("{} of {} runs failed, the first: {}, seed {}: {}", result.failures.size(), runs, first.row,
-                           first.seed, first.error.what()));
+  return first.error.reworded(fmt::format("{} of {} runs failed, the first: {}, seed {}: {}", result.failures.size(),
+                                          runs, first.row, first.seed, first.error.what()));
 }
 
 std::string comparison_text(const Experiment& experiment, const ComparisonResult& result, ComparisonView view) {

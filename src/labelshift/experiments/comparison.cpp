@@ -348,8 +348,8 @@ Error failure_of_all(const ComparisonResult& result) {
   std::string text;
   for (const RunFailure& failure : result.failures)
     if (said.insert(failure.error.what()).second)
-      text += fmt::format("{}, seed {}: {}; ", failure.row, failure.seed, failure.error.what());
-  return {first.error.kind(), fmt::format("{}all {} runs failed", text, result.failures.size())};
+      text += fmt::format("; {}, seed {}: {}", failure.row, failure.seed, failure.error.what());
+  return first.error.reworded(fmt::format("all {} runs failed{}", result.failures.size(), text));
 }
 
 /// Accuracy against iterations, T = tau R.
