@@ -253,7 +253,7 @@ void add_reproduce(CLI::App& app) {
   command.add_option("--rounds", options->rounds, "Rounds of training of every federation, to try a table out")
       ->transform(whole_number({.from = 1, .to = 1'000'000'000}));
   add_seed_option(command, scale.seed);
-  command.get_option("--seed")->description(
+  command.get_option("--seed")->group("Options")->description(
       "The seed of a figure's random numbers. A table runs several seeds of its own; with --seed it runs this one "
       "alone");
   add_choice(command, "--device", options->device, "device", {"cpu", "cuda"}, "Where to train");

@@ -416,8 +416,9 @@ void add_train(CLI::App& app) {
       ->type_name("NUMBER")
       ->check(not_negative())
       ->group(group);
-  CLI::Option* calibration = add_choice(command, "--calibration", options->calibration, "calibration",
-                                        calibration_names(), "What to fit on the held-out examples");
+  CLI::Option* calibration =
+      add_choice(command, "--calibration", options->calibration, "calibration", calibration_names(),
+                 "What to fit on the held-out examples; --zeta auto chooses it, unless it is given");
   calibration->group(group);
   command
       .add_option("--calibration-fraction", options->calibration_fraction,

@@ -284,7 +284,9 @@ void add_watch(CLI::App& app) {
       ->type_name(fmt::format("{{{}}}", fmt::join(names, ",")))
       ->description("How to estimate; mlls-sqp stands for every unpenalised mlls estimator");
   add_level_option(command, options->level);
-  command.add_option("--half-life", options->half_life, "Rows after which a row counts half; 0 to forget nothing")
+  command
+      .add_option("--half-life", options->half_life,
+                  "After this many more rows a row counts half; 0: all rows count the same")
       ->type_name("ROWS")
       ->check(not_negative())
       ->capture_default_str()
@@ -293,7 +295,7 @@ void add_watch(CLI::App& app) {
       .add_flag("--skip-bad-lines", options->skip_bad_lines,
                 "Count and skip lines that are not a row, instead of ending at the first")
       ->disable_flag_override()
-      ->group("How to read the files");
+      ->group("How to read the files; - as a file is standard input");
   const char* group = "Output";
   command.add_option("--every", options->every, "Print the current mix each time this many rows have come")
       ->type_name("ROWS")
