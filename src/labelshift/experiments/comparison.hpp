@@ -65,9 +65,9 @@ struct ComparisonSettings {
   std::function<void()> prepare_thread;  // called on each thread before it computes anything
 };
 
-/// Runs what is not there yet of an experiment in OUTPUT/NAME, a folder for each row and seed, side by side with one
-/// thread each where there are several; first the candidates of rows that are tuned. A run that fails does not keep the
-/// others from being made: it is among the failures, here and in the summary.
+/// Makes the runs of an experiment that are not in OUTPUT/NAME yet, a folder for each row and seed. Candidates of tuned
+/// rows come first. Several runs are made side by side, on one thread each. A run that fails does not keep the others
+/// from being made: it is among the failures, here and in the summary.
 ///
 /// Throws Error{kUsage} for settings of any row that do not go together and for what check_folder() refuses, before
 /// anything is run; Stopped as run_in_folder() does.

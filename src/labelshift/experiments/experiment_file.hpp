@@ -15,7 +15,7 @@ namespace labelshift {
 struct RunSettings {
   DataSettings data;
   FederationSettings federation;
-  int checkpoint_every = 500;  // rounds; the only one that decides no bits
+  int checkpoint_every = 500;  // rounds; the only setting that changes no result
 };
 
 /// Candidates for one setting, as they would stand in a file.
@@ -65,8 +65,8 @@ struct Experiment {
 /// with the keys of experiment_keys(), and a [[compare]] with a name for each row of a comparison, with whatever
 /// differs there. Paths in it are relative to the file.
 ///
-/// Throws Error{kUsage} with file and line for text that is not TOML, a key there is not, with a suggestion, and a
-/// value that cannot be.
+/// Throws Error{kUsage} with file and line for text that is not TOML, for an unknown key (with a suggestion), and for a
+/// value that is impossible.
 Experiment read_experiment(const std::string& path);
 
 /// The same of a text; `name` is what messages call it, and `folder` is where paths start.

@@ -5,8 +5,8 @@
 
 namespace labelshift {
 
-/// A federated algorithm: which of the shared parts it is made of. Importance weights are no part of it: any of them
-/// can carry weights, and iw-erm is fedavg that has to.
+/// A federated algorithm: which of the shared parts it is made of. Every algorithm can have importance weights; iw-erm
+/// is fedavg that must have them.
 struct AlgorithmEntry {
   const char* name;
   const char* summary;

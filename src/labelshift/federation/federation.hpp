@@ -69,9 +69,9 @@ struct FederationState {
 };
 
 struct FederationObserver {
-  /// What is being done and how much of it, from 0 to 1; false stops the work, by Stopped.
+  /// Told what is being done and how much of it, from 0 to 1. If it returns false, the work ends by throwing Stopped.
   std::function<bool(std::string_view stage, double done)> progress;
-  /// After phase 2 and after every round of training. Nodes do nothing meanwhile.
+  /// Called after phase 2 and after every round of training, while no node works.
   std::function<void(const FederationState& state)> checkpoint;
 };
 

@@ -9,8 +9,8 @@
 
 namespace labelshift {
 
-/// Batches of a node's examples: a fresh random order, in turn, and another one when it is used up. Only what is asked
-/// for is shuffled.
+/// Batches of a node's examples. They follow a random order of all examples; when it is used up, another is drawn. Only
+/// as much of an order is shuffled as batches need.
 class BatchOrder {
  public:
   BatchOrder(Index examples, std::uint64_t seed);
@@ -18,8 +18,8 @@ class BatchOrder {
   /// The positions of the next `batch` examples, fewer if the node has no more; never the same one twice.
   std::span<const Index> next(Index batch);
 
-  /// The same, but the order is used up to the last example, and a last one alone joins the batch before it: one
-  /// example has no variance for a batch norm. Empty, once, at the end of the order.
+  /// The same for one pass over all examples. Where one example would be left alone it joins the batch before it, since
+  /// a batch norm needs a variance. Empty, once, at the end of each pass.
   std::span<const Index> next_of_epoch(Index batch);
 
  private:

@@ -4,7 +4,7 @@
 
 namespace labelshift {
 
-/// A setting that cannot be, or does not go with another one. Whoever knows where it was set can say so.
+/// A setting is impossible, or does not go with another one. Whoever knows where it was set can add the place.
 class SettingError : public Error {
  public:
   SettingError(std::string key, const std::string& message) : Error(ErrorKind::kUsage, message), key_(std::move(key)) {}
