@@ -39,10 +39,9 @@ struct CalibrationChoice {
 ///
 /// The rows are cut into ten folds, each class spread evenly over them. The NLL of a row is that of the calibration
 /// fitted to the nine folds it is not in. A candidate is within noise if its NLL exceeds the best one's by at most
-/// one standard error of that difference, which are those of the mean of the rows' differences. The strength of
-/// matrix scaling is the best of 1000, 100 and 10, found on 30 rows a
-/// parameter. Intervals take at least bcts, among whose biases is the
-/// noise of a prior that was counted on the same rows.
+/// one standard error of that difference, computed from the differences row by row. The strength of matrix scaling is
+/// the best of 1000, 100 and 10. Intervals take at least bcts: its biases carry the noise of a prior that was counted
+/// on the same rows.
 ///
 /// The fit without a fold is one Newton step from the fit to all rows, with the gradient and the Hessian of the nine
 /// folds (that of a part of the rows where there are many). Beyond 400 parameters the Hessian is too large; the
