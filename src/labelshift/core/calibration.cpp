@@ -10,8 +10,10 @@
 #include "labelshift/core/calibration_objective.hpp"
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/probabilities.hpp"
+#include "labelshift/core/row_block.hpp"
 #include "labelshift/core/scores.hpp"
 #include "labelshift/core/settings.hpp"
+#include "labelshift/core/softmax.hpp"
 
 namespace labelshift {
 namespace {
@@ -145,21 +147,17 @@ Calibration Calibration::identity(Index classes) {
   return {.scale = VectorXd::Ones(classes), .bias = VectorXd::Zero(classes)};
 }
 
-void log_scores(const Scores& scores, Index first, Eigen::Ref<ArrayXXd> z) {
-  scores.values.visit([&]<typename Scalar>(const Scalar* data, Index row_stride, Index col_stride) {
-    using Strides = Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>;
-    using Rows = Eigen::Map<const Eigen::Array<Scalar, Eigen::Dynamic, Eigen::Dynamic>, Eigen::Unaligned, Strides>;
-    const Rows rows(data + first * row_stride, z.rows(), z.cols(), Strides(col_stride, row_stride));
-    z = rows.template cast<double>();
-  });
+void log_scores(const Scores& scores, Index first, ArrayXXd& z) {
+  load_rows(scores.values.middle_rows(first, z.rows()), z.data(), z.rows());
   if (!scores.logits) {
-    z = z.max(kProbabilityFloor).log();
+    log_of_floored(kProbabilityFloor, z.size(), z.data());
     return;
   }
   const ArrayXd top = z.rowwise().maxCoeff();
   z.colwise() -= top;
-  const ArrayXXd exponentials = z.exp();
-  const ArrayXd log_sum = exponentials.rowwise().sum().log();
+  ArrayXXd f = z;
+  ArrayXd log_sum(z.rows());
+  softmax_rows(f.rows(), f.cols(), f.data(), log_sum.data());
   z.colwise() -= log_sum;
   z = z.max(kLeastLogScore);
 }

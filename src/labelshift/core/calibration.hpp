@@ -115,7 +115,7 @@ void apply_calibration(const Calibration& calibration, const Scores& scores, Ind
                        Eigen::Ref<RowMajorMatrix<double>> out);
 
 /// The z of Calibration for rows [first, first + z.rows()).
-void log_scores(const Scores& scores, Index first, Eigen::Ref<Eigen::ArrayXXd> z);
+void log_scores(const Scores& scores, Index first, Eigen::ArrayXXd& z);
 
 /// Throws Error{kInput} naming `name`, row and column if a logit is not finite, or there are no rows or fewer than two
 /// columns.

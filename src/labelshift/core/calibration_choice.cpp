@@ -57,16 +57,23 @@ class FoldedSample {
     for (const auto& fold : folds) rows += std::ssize(fold);
     z_.resize(rows, m);
     weights_.resize(rows);
-    ArrayXXd row(1, m);
+    std::vector<Index> place(static_cast<std::size_t>(source.values.rows() / step + 1), -1);  // of every step-th row
     for (const auto& fold : folds) {
       begin_.push_back(std::ssize(labels_));
       for (const Index i : fold) {
         const auto at = static_cast<std::size_t>(i);
-        log_scores(source, i, row);
-        z_.row(std::ssize(labels_)) = row;
+        place[static_cast<std::size_t>(i / step)] = std::ssize(labels_);
         weights_[std::ssize(labels_)] = weights.empty() ? 1.0 : weights[at];
         labels_.push_back(labels[at]);
       }
+    }
+    const Scores every{.values = source.values.every(step), .logits = source.logits};
+    ArrayXXd z;
+    for (Index first = 0; first < every.values.rows(); first += z.rows()) {
+      z.resize(std::min(block_rows(m), every.values.rows() - first), m);
+      log_scores(every, first, z);
+      for (Index i = 0; i < z.rows(); ++i)
+        if (const Index to = place[static_cast<std::size_t>(first + i)]; to >= 0) z_.row(to) = z.row(i);
     }
     begin_.push_back(rows);
     normalise();

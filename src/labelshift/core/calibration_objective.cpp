@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "labelshift/core/blas.hpp"
+#include "labelshift/core/softmax.hpp"
 
 namespace labelshift {
 namespace {
@@ -40,14 +41,12 @@ void centre_biases(const CalibrationParameters& parameters, VectorXd& step) {
 }  // namespace
 
 void calibrate(const Calibration& calibration, CalibrationBlock& block) {
-  block.f =
-      (block.z.rowwise() * calibration.scale.transpose().array()).rowwise() + calibration.bias.transpose().array();
+  block.f.resize(block.z.rows(), block.z.cols());
+  for (Index c = 0; c < block.z.cols(); ++c)
+    block.f.col(c) = calibration.scale[c] * block.z.col(c) + calibration.bias[c];
   if (calibration.mixing.size() > 0) block.f.matrix().noalias() += block.z.matrix() * calibration.mixing.transpose();
-  const ArrayXd top = block.f.rowwise().maxCoeff();  // subtracted first, so that exp cannot overflow
-  block.f = (block.f.colwise() - top).exp();
-  const ArrayXd sum = block.f.rowwise().sum();
-  block.f.colwise() /= sum;
-  block.log_normaliser = top + sum.log();
+  block.log_normaliser.resize(block.z.rows());
+  softmax_rows(block.f.rows(), block.f.cols(), block.f.data(), block.log_normaliser.data());
 }
 
 VectorXd CalibrationParameters::identity() const {
@@ -140,9 +139,12 @@ void NllSum::add(const Calibration& calibration, const CalibrationBlock& block, 
   moments_[0] += (block.f.colwise() * w).colwise().sum();
   moments_[1] += (fz.colwise() * w).colwise().sum();
   moments_[2] += ((fz * block.z).colwise() * w).colwise().sum();
-  if (curvature_ == CalibrationCurvature::kDense)
-    hessian_.selfadjointView<Eigen::Lower>().rankUpdate((mean.array().colwise() * w.sqrt()).matrix().transpose(), -1.0);
-  else
+  if (curvature_ == CalibrationCurvature::kDense) {
+    const MatrixXd rooted = mean.array().colwise() * w.sqrt();
+    MatrixXd minus = MatrixXd::Zero(mean.cols(), mean.cols());
+    add_outer_products(rooted.data(), rooted.rows(), rooted.cols(), minus.data());
+    hessian_ -= minus;
+  } else
     hessian_.col(0) -= (mean.array().square().colwise() * w).colwise().sum().matrix().transpose();
 }
 

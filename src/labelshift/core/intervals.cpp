@@ -10,6 +10,7 @@
 #include "labelshift/core/distributions.hpp"
 #include "labelshift/core/likelihood.hpp"
 #include "labelshift/core/probabilities.hpp"
+#include "labelshift/core/row_block.hpp"
 #include "labelshift/core/shift_test.hpp"
 
 namespace labelshift {
@@ -83,18 +84,17 @@ CalibrationResponse scale_response(const TargetSample& target, const Scores& sco
   double total = 0.0;
   Eigen::ArrayXXd z(kBlock, m);
   Eigen::ArrayXXd s(kBlock, m);
+  Eigen::ArrayXd w(kBlock);
   for (Index first = 0; first < target.probs.rows(); first += kBlock) {
     const Index count = std::min(kBlock, target.probs.rows() - first);
     z.resize(count, m);
     s.resize(count, m);
     log_scores(scores, first, z);
-    for (Index b = 0; b < count; ++b) {
-      const double w = weight(target.weights, first + b);
-      total += w;
-      for (Index c = 0; c < m; ++c) s(b, c) = target.probs(first + b, c) / p[c];
-      s.row(b) /= (s.row(b) * q.transpose().array()).sum();
-      z.row(b) *= w;  // every use of z below is an average
-    }
+    load_rows(target.probs.middle_rows(first, count), s.data(), count);
+    for (Index c = 0; c < m; ++c) s.col(c) /= p[c];
+    s.colwise() /= (s.matrix() * q).array().eval();
+    for (Index b = 0; b < count; ++b) total += w[b] = weight(target.weights, first + b);
+    if (!target.weights.empty()) z.colwise() *= w.head(count);  // every use of z below is an average
     const Eigen::ArrayXXd sz = s * z;
     if (shared) {
       const Eigen::ArrayXd pull = sz.matrix() * q;  // (b) sum_k q_k s_k z_k

@@ -14,12 +14,12 @@ const LikelihoodKernel& best_kernel() {
   return kKernelGeneric;
 }
 
-void load_rows(const MatrixView& rows, double* t) {
+void load_rows(const MatrixView& rows, double* t, Index stride) {
   rows.visit([&](const auto* data, Index row_stride, Index col_stride) {
     if constexpr (std::is_same_v<decltype(data), const float*>)
-      best_kernel().load_floats(data, row_stride, col_stride, rows.rows(), rows.cols(), kBlockRows, t);
+      best_kernel().load_floats(data, row_stride, col_stride, rows.rows(), rows.cols(), stride, t);
     else
-      best_kernel().load_doubles(data, row_stride, col_stride, rows.rows(), rows.cols(), kBlockRows, t);
+      best_kernel().load_doubles(data, row_stride, col_stride, rows.rows(), rows.cols(), stride, t);
   });
 }
 

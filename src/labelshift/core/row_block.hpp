@@ -31,8 +31,8 @@ class AlignedDoubles {
   std::vector<Line, CacheLineAllocator<Line>> lines_;
 };
 
-/// t[c * kBlockRows + b] = rows(b, c) for at most kBlockRows rows; the rest of each column becomes ones.
-void load_rows(const MatrixView& rows, double* t);
+/// t[c * stride + b] = rows(b, c) for at most `stride` rows; the rest of each column becomes ones.
+void load_rows(const MatrixView& rows, double* t, Index stride = kBlockRows);
 
 /// Calls use(row, column, value) with the largest entry of each row, the first of equals.
 template <typename Use>
