@@ -44,19 +44,24 @@ class SourceVariance {
   SourceVariance(const SourceNoise& noise, const Eigen::VectorXd& p, const Eigen::VectorXd& q)
       : noise_(noise), p_(p), q_(q), prior_(Eigen::VectorXd::Zero(p.size())), ratio_(prior_) {}
 
+  /// `influence` (m) on q of an example with this label, of which there are some: the sums of their weights and of
+  /// the squares of those.
+  void add(Index label, const Eigen::Ref<const Eigen::RowVectorXd>& influence, double weight, double squared_weight) {
+    weight_ += weight;
+    Eigen::ArrayXd of_ratio = influence.transpose().array() / p_.array();
+    if (noise_.prior_is_estimated) {
+      of_ratio += q_.array() / p_.array();  // r = q / p, and p moves by e_y - p
+      of_ratio[label] -= q_[label] / (p_[label] * p_[label]);
+    }
+    prior_ += squared_weight * influence.transpose().cwiseAbs2();
+    ratio_.array() += squared_weight * of_ratio.square();
+  }
+
   /// `influence` (count, m) on q of rows [first, first + count).
   void add(Index first, const Eigen::MatrixXd& influence) {
     for (Index i = 0; i < influence.rows(); ++i) {
       const double w = weight(noise_.sample.weights, first + i);
-      weight_ += w;
-      Eigen::ArrayXd of_ratio = influence.row(i).transpose().array() / p_.array();
-      if (noise_.prior_is_estimated) {
-        of_ratio += q_.array() / p_.array();  // r = q / p, and p moves by e_y - p
-        const Index y = noise_.sample.labels[static_cast<std::size_t>(first + i)];
-        of_ratio[y] -= q_[y] / (p_[y] * p_[y]);
-      }
-      prior_ += w * w * influence.row(i).transpose().cwiseAbs2();
-      ratio_.array() += w * w * of_ratio.square();
+      add(noise_.sample.labels[static_cast<std::size_t>(first + i)], influence.row(i), w, w * w);
     }
   }
   Eigen::VectorXd of_prior() const { return prior_ / (weight_ * weight_); }
@@ -146,21 +151,28 @@ PriorUncertainty likelihood_uncertainty(const SourceSummary& summary, const Targ
       of_fit.bias = of_bias;
       influence.emplace(source->fit, source->scores, source->sample.labels, source->sample.weights, of_fit);
     }
+    // p moves by e_y - p, and the log-scale of f / p by minus that over p.
+    Eigen::MatrixXd of_label = Eigen::MatrixXd::Zero(m, m);  // [c, y] what an example of class y does to q_c
+    if (source->prior_is_estimated)
+      of_label = (-of_bias * p.cwiseInverse().asDiagonal()).colwise() + of_bias.rowwise().sum();
     SourceVariance sums(*source, p, q);
     const Index n = source->sample.probs.rows();
-    for (Index first = 0; first < n; first += kBlock) {
-      const Index count = std::min(kBlock, n - first);
-      Eigen::MatrixXd of_prior =
-          influence ? influence->rows(first, count) : Eigen::MatrixXd(Eigen::MatrixXd::Zero(count, m));
-      if (source->prior_is_estimated) {
-        // p moves by e_y - p, and the log-scale of f / p by minus that over p.
-        const Eigen::RowVectorXd of_all = of_bias.rowwise().sum();
-        for (Index i = 0; i < count; ++i) {
-          const Index y = source->sample.labels[static_cast<std::size_t>(first + i)];
-          of_prior.row(i) += of_all - of_bias.col(y).transpose() / p[y];
-        }
+    if (influence) {
+      for (Index first = 0; first < n; first += kBlock) {
+        Eigen::MatrixXd of_prior = influence->rows(first, std::min(kBlock, n - first));
+        for (Index i = 0; i < of_prior.rows(); ++i)
+          of_prior.row(i) += of_label.col(source->sample.labels[static_cast<std::size_t>(first + i)]).transpose();
+        sums.add(first, of_prior);
       }
-      sums.add(first, of_prior);
+    } else {  // then all examples of a class do the same
+      Eigen::ArrayXd total = Eigen::ArrayXd::Zero(m);
+      Eigen::ArrayXd squares = total;
+      for (Index i = 0; i < n; ++i) {
+        const double w = weight(source->sample.weights, i);
+        total[source->sample.labels[static_cast<std::size_t>(i)]] += w;
+        squares[source->sample.labels[static_cast<std::size_t>(i)]] += w * w;
+      }
+      for (Index y = 0; y < m; ++y) sums.add(y, of_label.col(y).transpose(), total[y], squares[y]);
     }
     // A fit follows its own rows, so their influences look smaller than those of other rows: by a share of
     // parameters / rows of their squares, as in a regression.

@@ -148,7 +148,7 @@ class Estimation {
       result.calibration_fit = fit(result.calibration_choice->for_estimate(), source->weights);
       if (is_chosen() && !problem_.source_prior) match_prior(result.source_prior, *result.calibration_fit);
     }
-    const Calibrated calibrated(problem_, result.calibration_fit, result.source_prior);
+    const Calibrated calibrated(problem_, result.calibration_fit, result.source_prior, entry_.family);
     progress("estimating", 0.0);
     result.estimate = estimator_->estimate(calibrated.summary, calibrated.target_sample());
     result.target_prior = result.source_prior.cwiseProduct(result.estimate.ratio);
@@ -162,7 +162,7 @@ class Estimation {
       return;
     }
     const std::optional<CalibrationFit> largest = fit(result.calibration_choice->for_intervals(), source->weights);
-    const Calibrated by_largest(problem_, largest, result.source_prior);
+    const Calibrated by_largest(problem_, largest, result.source_prior, entry_.family);
     result.intervals =
         intervals(by_largest, largest, estimator_->estimate(by_largest.summary, by_largest.target_sample()));
     widen_to(result.target_prior, result.estimate.ratio, result.intervals);
@@ -198,11 +198,12 @@ class Estimation {
     std::optional<Probabilities> source;
     SourceSummary summary;
 
-    Calibrated(const LabelShiftProblem& from, const std::optional<CalibrationFit>& fit, const Eigen::VectorXd& prior)
+    Calibrated(const LabelShiftProblem& from, const std::optional<CalibrationFit>& fit, const Eigen::VectorXd& prior,
+               EstimatorFamily family)
         : problem(from), target(make(fit, from.target)), summary{.label_prior = prior} {
       if (!from.source) return;
       source.emplace(make(fit, from.source->scores));
-      summary = summarise_source(source_sample(), prior);
+      if (family != EstimatorFamily::kLikelihood) summary = summarise_source(source_sample(), prior);
     }
     TargetSample target_sample() const { return {target.view(), problem.target_weights, /*checked=*/true}; }
     SourceSample source_sample() const { return {source->view(), problem.source->labels, problem.source->weights}; }
