@@ -23,11 +23,11 @@ const char* openblas_get_corename(void);
 
 namespace labelshift {
 
-void add_outer_products(const double* block, Eigen::Index rows, Eigen::Index cols, double* lower) {
+void add_outer_products(const double* block, Eigen::Index rows, Eigen::Index cols, double* lower, double factor) {
   const int n = static_cast<int>(cols);
   const int k = static_cast<int>(rows);
   const double one = 1.0;
-  dsyrk_("L", "T", &n, &k, &one, block, &k, &one, lower, &n);
+  dsyrk_("L", "T", &n, &k, &factor, block, &k, &one, lower, &n);
 }
 
 void add_outer_products(const Eigen::MatrixXd& columns, Eigen::MatrixXd& lower) {

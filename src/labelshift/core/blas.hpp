@@ -5,8 +5,8 @@
 
 namespace labelshift {
 
-/// lower(c, d) += sum_b block(b, c) block(b, d) for d <= c, by BLAS.
-void add_outer_products(const double* block, Eigen::Index rows, Eigen::Index cols, double* lower);
+/// lower(c, d) += factor sum_b block(b, c) block(b, d) for d <= c, by BLAS.
+void add_outer_products(const double* block, Eigen::Index rows, Eigen::Index cols, double* lower, double factor = 1.0);
 
 /// The lower triangle of `lower` += columns columns^T, by BLAS.
 void add_outer_products(const Eigen::MatrixXd& columns, Eigen::MatrixXd& lower);

@@ -87,12 +87,13 @@ void check_matrix_scaling(Index classes, double strength) {
 }
 
 CalibrationMinimum fit_exactly(const CalibrationParameters& parameters, const Scores& source,
-                               std::span<const int> labels, std::span<const double> weights, double nll_before) {
+                               std::span<const int> labels, std::span<const double> weights,
+                               const std::optional<Calibration>& near, double nll_before) {
   const Index n = source.values.rows();
   const PenalisedNll objective(parameters, source, labels, weights);
   const CalibrationCurvature curvature = objective.best_curvature();
-  VectorXd start = parameters.identity();
-  if (n * parameters.classes() >= kWarmStartElements && n / kWarmStartStep >= 50 * parameters.size()) {
+  VectorXd start = near ? parameters.theta_of(*near) : parameters.identity();
+  if (!near && n * parameters.classes() >= kWarmStartElements && n / kWarmStartStep >= 50 * parameters.size()) {
     const PenalisedNll part(parameters, source, labels, weights, kWarmStartStep);
     if (part.total_weight() > 0.0) start = minimise(part, start, part.evaluate(start, curvature)).theta;
   }
@@ -106,11 +107,12 @@ CalibrationMinimum fit_exactly(const CalibrationParameters& parameters, const Sc
 
 /// A Hessian costs m^2 times a gradient here, so it is that of a part of the rows where there are many and that does.
 CalibrationMinimum fit_matrix(const CalibrationParameters& parameters, const Scores& source,
-                              std::span<const int> labels, std::span<const double> weights) {
+                              std::span<const int> labels, std::span<const double> weights,
+                              const std::optional<Calibration>& near) {
   const Index step = std::max<Index>(source.values.rows() / std::max(kHessianRows * parameters.size(), kLeastRows), 1);
   const PenalisedNll objective(parameters, source, labels, weights);
   const PenalisedNll part(parameters, source, labels, weights, step);
-  CalibrationMinimum found{.theta = parameters.identity()};
+  CalibrationMinimum found{.theta = near ? parameters.theta_of(*near) : parameters.identity()};
   for (const PenalisedNll* curved : {&part, &objective}) {
     if (curved->total_weight() == 0.0) continue;
     const ApproximateNewton newton{
@@ -185,7 +187,8 @@ void check_scores(const Scores& scores, const std::string& side) {
 }
 
 CalibrationFit fit_calibration(CalibrationKind kind, const Scores& source, std::span<const int> labels,
-                               std::span<const double> weights, double strength) {
+                               std::span<const double> weights, double strength,
+                               const std::optional<Calibration>& near) {
   check_scores(source, "source");
   const Index n = source.values.rows();
   const Index m = source.values.cols();
@@ -199,8 +202,8 @@ CalibrationFit fit_calibration(CalibrationKind kind, const Scores& source, std::
   if (kind != CalibrationKind::kNone) {
     const CalibrationParameters parameters(kind, m, strength);
     const CalibrationMinimum best = kind == CalibrationKind::kMatrix
-                                        ? fit_matrix(parameters, source, labels, weights)
-                                        : fit_exactly(parameters, source, labels, weights, before.nll);
+                                        ? fit_matrix(parameters, source, labels, weights, near)
+                                        : fit_exactly(parameters, source, labels, weights, near, before.nll);
     fit.calibration = parameters.expand(best.theta);
     fit.iterations = best.iterations;
     fit.converged = best.converged;
@@ -242,7 +245,7 @@ CalibrationInfluence::CalibrationInfluence(const CalibrationFit& fit, const Scor
   if (kind_ == CalibrationKind::kNone) return;
   const PenalisedNll objective(parameters, source, labels, weights);
   const VectorXd theta = parameters.theta_of(calibration_);
-  const Eigen::LLT<MatrixXd> hessian = factorise(objective.evaluate(theta, CalibrationCurvature::kDense).hessian);
+  const HessianFactor hessian(objective.evaluate(theta, CalibrationCurvature::kDense).hessian);
   by_theta_ = -hessian.solve(of_theta.transpose());
   parameters_ = static_cast<double>(parameters.size() - (parameters.biases() > 0 ? 1 : 0));  // biases sum to 0
   if (parameters.mixings() > 0)

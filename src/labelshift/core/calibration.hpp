@@ -1,6 +1,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -85,12 +86,14 @@ struct CalibrationFit {
 /// Newton's method with a line search, to within a millionth of a standard error. Each step is one pass over the data
 /// and O(n m^2) arithmetic where there are up to 400 parameters, conjugate gradients at O(n m) a product beyond. Matrix
 /// scaling takes O(n m^2) a step and a few Hessians of at most 60 rows a parameter, each m^2 times as dear.
+/// `near` is where to start, a calibration of this kind or of a simpler one; the identity if there is none.
 /// Single-threaded, in a fixed order: the same input gives the same bits. Memory beyond the input does not depend on n.
 ///
 /// Throws Error{kInput} if the scores are not finite logits or not probabilities, or labels or weights do not fit them,
 /// Error{kUsage} for kMatrix with more than kMaxMatrixClasses classes or a strength that is not above 0.
 CalibrationFit fit_calibration(CalibrationKind kind, const Scores& source, std::span<const int> labels,
-                               std::span<const double> weights = {}, double strength = kMatrixStrength);
+                               std::span<const double> weights = {}, double strength = kMatrixStrength,
+                               const std::optional<Calibration>& near = {});
 
 template <typename Scalar>
 using RowMajorMatrix = Eigen::Matrix<Scalar, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;

@@ -117,15 +117,16 @@ class FoldedSample {
     }
   }
 
-  std::vector<NllSum> sums(const CalibrationParameters& parameters, const VectorXd& theta,
-                           CalibrationCurvature curvature) const {
+  /// Fold by fold into `sums`, or all into one if there is one. Its memory is used again: that of ten Hessians is slow
+  /// to come by.
+  void add_up(const CalibrationParameters& parameters, const VectorXd& theta, CalibrationCurvature curvature,
+              std::size_t count, std::vector<NllSum>& sums) const {
     const Calibration calibration = parameters.expand(theta);
-    std::vector<NllSum> folds(kFolds, NllSum(parameters, curvature));
+    sums.assign(count, NllSum(parameters, curvature));
     for (Index k = 0; k < kFolds; ++k)
       for_each_block(calibration, k, [&](const CalibrationBlock& block, std::span<const int> labels, const ArrayXd& w) {
-        folds[static_cast<std::size_t>(k)].add(calibration, block, labels, w);
+        sums[static_cast<std::size_t>(k) % count].add(calibration, block, labels, w);
       });
-    return folds;
   }
 
  private:
@@ -174,12 +175,14 @@ CrossValidation cross_validate(const FoldedSample& sample, const FoldedSample& p
   VectorXd gradients_at;
   bool known = !hessians.empty();
   const auto hessian_of_part = [&](const VectorXd& theta) {
-    if (!std::exchange(known, false)) hessians = part.sums(parameters, theta, CalibrationCurvature::kDense);
+    // Those of the folds are wanted where the fit ends, which for another part than all rows may be here.
+    if (!std::exchange(known, false))
+      part.add_up(parameters, theta, CalibrationCurvature::kDense, &part == &sample ? 1 : kFolds, hessians);
     return total(hessians).derivatives(parameters, theta, sample.examples()).hessian;
   };
   const auto gradient_of = [&](const FoldedSample& rows) {
     return [&](const VectorXd& theta) {
-      gradients = rows.sums(parameters, theta, CalibrationCurvature::kNone);
+      rows.add_up(parameters, theta, CalibrationCurvature::kNone, kFolds, gradients);
       gradients_at = theta;
       return total(gradients).derivatives(parameters, theta, sample.examples());
     };
@@ -193,10 +196,11 @@ CrossValidation cross_validate(const FoldedSample& sample, const FoldedSample& p
     result.theta = ApproximateNewton{gradient_of(sample), hessian_of_part, sample.examples(), kNear, kMaxSteps}
                        .minimise(parameters, result.theta)
                        .theta;
-    if (&part == &sample) hessians = part.sums(parameters, result.theta, CalibrationCurvature::kDense);
-    if (gradients_at != result.theta) gradients = sample.sums(parameters, result.theta, CalibrationCurvature::kNone);
+    if (&part == &sample) part.add_up(parameters, result.theta, CalibrationCurvature::kDense, kFolds, hessians);
+    if (gradients_at != result.theta)
+      sample.add_up(parameters, result.theta, CalibrationCurvature::kNone, kFolds, gradients);
   }
-  std::optional<NllSum> all_gradients, all_hessians;
+  std::optional<NllSum> all_gradients, all_hessians, hessian;
   if (parameters.size() > 0) {
     all_gradients = total(gradients);
     all_hessians = total(hessians);
@@ -208,10 +212,10 @@ CrossValidation cross_validate(const FoldedSample& sample, const FoldedSample& p
     if (parameters.size() > 0 && left > 1e-9 && left_of_part > 1e-9) {
       NllSum gradient = *all_gradients;
       gradient -= gradients[static_cast<std::size_t>(k)];
-      NllSum hessian = *all_hessians;
-      hessian -= hessians[static_cast<std::size_t>(k)];
+      hessian = all_hessians;
+      *hessian -= hessians[static_cast<std::size_t>(k)];
       const double examples = left * sample.examples();
-      theta -= factorise(hessian.derivatives(parameters, theta, examples, 1.0 / left_of_part).hessian)
+      theta -= HessianFactor(hessian->derivatives(parameters, theta, examples, 1.0 / left_of_part).hessian)
                    .solve(gradient.derivatives(parameters, theta, examples, 1.0 / left).gradient);
     }
     const Calibration calibration = parameters.expand(theta);
@@ -298,8 +302,9 @@ std::vector<Judged> judge_by_folds(std::span<const CalibrationKind> kinds, const
       parameters = CalibrationParameters(kind, m, strength);
     }
     if (fewer || kind != CalibrationKind::kMatrix) found = cross_validate(sample, part, parameters, start, hessians);
-    if (kind != CalibrationKind::kVector) start = parameters.expand(found.theta);
-    judged.push_back({{.kind = kind, .strength = strength}, std::move(found.losses)});
+    const Calibration near = parameters.expand(found.theta);
+    if (kind != CalibrationKind::kVector) start = near;
+    judged.push_back({{.kind = kind, .strength = strength, .near = near}, std::move(found.losses)});
   }
   return judged;
 }

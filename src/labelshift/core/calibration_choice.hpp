@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,11 +20,12 @@ std::vector<CalibrationKind> calibration_kinds(const std::string& name);
 /// How well a kind of calibration predicts the labels of rows that it was not fitted to.
 struct CalibrationCandidate {
   CalibrationKind kind = CalibrationKind::kNone;
-  double strength = 0.0;      // of kMatrix
-  double nll = 0.0;           // cross-validated, a mean over rows
-  double nll_error = 0.0;     // its standard error
-  double excess = 0.0;        // nll less that of the best candidate
-  double excess_error = 0.0;  // its standard error, from the differences row by row
+  double strength = 0.0;            // of kMatrix
+  double nll = 0.0;                 // cross-validated, a mean over rows
+  double nll_error = 0.0;           // its standard error
+  double excess = 0.0;              // nll less that of the best candidate
+  double excess_error = 0.0;        // its standard error, from the differences row by row
+  std::optional<Calibration> near;  // close to the fit to all rows, where that is known
 };
 
 struct CalibrationChoice {

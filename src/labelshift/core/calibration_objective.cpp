@@ -141,9 +141,7 @@ void NllSum::add(const Calibration& calibration, const CalibrationBlock& block, 
   moments_[2] += ((fz * block.z).colwise() * w).colwise().sum();
   if (curvature_ == CalibrationCurvature::kDense) {
     const MatrixXd rooted = mean.array().colwise() * w.sqrt();
-    MatrixXd minus = MatrixXd::Zero(mean.cols(), mean.cols());
-    add_outer_products(rooted.data(), rooted.rows(), rooted.cols(), minus.data());
-    hessian_ -= minus;
+    add_outer_products(rooted.data(), rooted.rows(), rooted.cols(), hessian_.data(), -1.0);
   } else
     hessian_.col(0) -= (mean.array().square().colwise() * w).colwise().sum().matrix().transpose();
 }
@@ -158,16 +156,21 @@ void NllSum::add_matrix(const CalibrationBlock& block, const ArrayXd& weights) {
     mean.middleCols(c * m, m) = (block.z.colwise() * f).matrix();
     mean.col(m * m + c) = f.matrix();
   }
-  MatrixXd minus = MatrixXd::Zero(m * m + m, m * m + m);
-  add_outer_products(mean.data(), rows, m * m + m, minus.data());
-  hessian_.triangularView<Eigen::Lower>() -= minus;
-  MatrixXd second(m, m);
+  add_outer_products(mean.data(), rows, m * m + m, hessian_.data(), -1.0);
+  // The products of two entries of x are the same for all classes: their means are one matrix product.
+  MatrixXd products(rows, m * (m + 1) / 2 + m + 1);
+  Index column = 0;
+  for (Index j = 0; j < m; ++j)
+    for (Index k = 0; k <= j; ++k) products.col(column++) = (block.z.col(j) * block.z.col(k)).matrix();
+  products.middleCols(column, m) = block.z.matrix();
+  products.col(column + m).setOnes();
+  const MatrixXd second = products.transpose() * (block.f.colwise() * weights).matrix();  // (.., m)
   for (Index c = 0; c < m; ++c) {
-    const ArrayXXd fz = block.z.colwise() * (block.f.col(c) * weights);
-    second.noalias() = fz.matrix().transpose() * block.z.matrix();
-    hessian_.block(c * m, c * m, m, m) += second;
-    hessian_.block(m * m + c, c * m, 1, m) += fz.colwise().sum().matrix();
-    hessian_(m * m + c, m * m + c) += (block.f.col(c) * weights).sum();
+    column = 0;
+    for (Index j = 0; j < m; ++j)
+      for (Index k = 0; k <= j; ++k) hessian_(c * m + j, c * m + k) += second(column++, c);
+    hessian_.block(m * m + c, c * m, 1, m) += second.col(c).segment(column, m).transpose();
+    hessian_(m * m + c, m * m + c) += second(column + m, c);
   }
 }
 
@@ -194,11 +197,14 @@ MatrixXd NllSum::dense_hessian() const {
   const Index s = parameters_.scales();
   if (parameters_.mixings() > 0) {
     // The scale moves every mixing[c, c] alike.
-    const MatrixXd rest = hessian_.selfadjointView<Eigen::Lower>();
     VectorXd by_scale = VectorXd::Zero(p - 1);
-    for (Index c = 0; c < m; ++c) by_scale += rest.col(c * m + c);
+    for (Index c = 0; c < m; ++c) {
+      const Index at = c * m + c;
+      by_scale.head(at) += hessian_.row(at).head(at).transpose();
+      by_scale.tail(p - 1 - at) += hessian_.col(at).tail(p - 1 - at);
+    }
     MatrixXd hessian(p, p);
-    hessian.bottomRightCorner(p - 1, p - 1) = rest;
+    hessian.bottomRightCorner(p - 1, p - 1) = hessian_;
     hessian.col(0).tail(p - 1) = by_scale;
     hessian(0, 0) = 0.0;
     for (Index c = 0; c < m; ++c) hessian(0, 0) += by_scale[c * m + c];
@@ -224,7 +230,8 @@ CalibrationDerivatives NllSum::derivatives(const CalibrationParameters& paramete
   if (curvature_ == CalibrationCurvature::kNone) return result;
   const Index biases = parameters_.biases();
   const double flat = 1.0 / static_cast<double>(parameters_.classes());
-  result.hessian = factor * dense_hessian();
+  result.hessian = dense_hessian();
+  result.hessian *= factor;
   if (curvature_ == CalibrationCurvature::kDense) {
     result.hessian.bottomRightCorner(biases, biases).array() += flat;
     result.hessian.diagonal() += penalty;
@@ -296,13 +303,17 @@ VectorXd PenalisedNll::hessian_times(const VectorXd& theta, const VectorXd& v) c
   return parameters_.reduce(by_scale, ArrayXXd(), by_bias).transpose() + kPriorPrecision / examples_ * v;
 }
 
-Eigen::LLT<MatrixXd> factorise(MatrixXd hessian) {
-  Eigen::LLT<MatrixXd> factor(hessian);
-  for (double ridge = 1e-14; factor.info() != Eigen::Success && ridge <= 1.0; ridge *= 10.0) {
+HessianFactor::HessianFactor(MatrixXd hessian) : lower_(hessian) {
+  for (double ridge = 1e-14; !factor_positive_definite(lower_) && ridge <= 1.0; ridge *= 10.0) {
     hessian.diagonal() += ridge * hessian.diagonal().cwiseAbs();
-    factor.compute(hessian);
+    lower_ = hessian;
   }
-  return factor;
+}
+
+MatrixXd HessianFactor::solve(MatrixXd b) const {
+  lower_.triangularView<Eigen::Lower>().solveInPlace(b);
+  lower_.transpose().triangularView<Eigen::Upper>().solveInPlace(b);
+  return b;
 }
 
 namespace {
@@ -336,7 +347,7 @@ CalibrationMinimum minimise(const PenalisedNll& objective, VectorXd start, Calib
   const CalibrationCurvature curvature = objective.best_curvature();
   CalibrationMinimum result{.theta = std::move(start)};
   for (;;) {
-    VectorXd step = curvature == CalibrationCurvature::kDense ? VectorXd(factorise(at.hessian).solve(-at.gradient))
+    VectorXd step = curvature == CalibrationCurvature::kDense ? VectorXd(HessianFactor(at.hessian).solve(-at.gradient))
                                                               : conjugate_step(objective, result.theta, at);
     centre_biases(objective.parameters(), step);
     // g' H^-1 g, twice the distance to the minimum; times n it is the squared distance in standard errors.
@@ -358,7 +369,7 @@ CalibrationMinimum minimise(const PenalisedNll& objective, VectorXd start, Calib
 
 CalibrationMinimum ApproximateNewton::minimise(const CalibrationParameters& parameters, VectorXd start) const {
   CalibrationMinimum result{.theta = std::move(start)};
-  Eigen::LLT<MatrixXd> factor = factorise(hessian(result.theta));
+  HessianFactor factor(hessian(result.theta));
   CalibrationDerivatives at = value_and_gradient(result.theta);
   bool fresh = true;  // the Hessian is that of the current theta
   double last = 0.0;
@@ -369,7 +380,7 @@ CalibrationMinimum ApproximateNewton::minimise(const CalibrationParameters& para
     result.converged = examples * decrement <= standard_errors * standard_errors;
     if (result.converged || result.iterations == max_steps) return result;
     if (!fresh && decrement > kStaleDecrement * last) {
-      factor = factorise(hessian(result.theta));
+      factor = HessianFactor(hessian(result.theta));
       fresh = true;
       continue;
     }

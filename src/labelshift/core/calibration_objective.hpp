@@ -1,6 +1,5 @@
 #pragma once
 
-#include <Eigen/Cholesky>
 #include <Eigen/Core>
 #include <algorithm>
 #include <functional>
@@ -158,9 +157,18 @@ class PenalisedNll {
   double examples_ = 0.0;
 };
 
-/// Cholesky's factor of a Hessian. Positive definite in exact arithmetic; where the curvature is lost in rounding (huge
-/// logits), its diagonal is enlarged until it is so in floating point too.
-Eigen::LLT<Eigen::MatrixXd> factorise(Eigen::MatrixXd hessian);
+/// Cholesky's factor of a Hessian, which is given by its lower triangle. Positive definite in exact arithmetic; where
+/// the curvature is lost in rounding (huge logits), its diagonal is enlarged until it is so in floating point too.
+class HessianFactor {
+ public:
+  explicit HessianFactor(Eigen::MatrixXd hessian);
+
+  /// The Hessian's inverse times b.
+  Eigen::MatrixXd solve(Eigen::MatrixXd b) const;
+
+ private:
+  Eigen::MatrixXd lower_;
+};
 
 struct CalibrationMinimum {
   Eigen::VectorXd theta;

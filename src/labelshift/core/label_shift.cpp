@@ -231,7 +231,7 @@ class Estimation {
   CalibrationFit fit(const CalibrationCandidate& kind, std::span<const double> source_weights) const {
     const SourceExamples& source = *problem_.source;
     return fit_calibration(kind.kind, source.scores, source.labels, source_weights,
-                           kind.kind == CalibrationKind::kMatrix ? kind.strength : kMatrixStrength);
+                           kind.kind == CalibrationKind::kMatrix ? kind.strength : kMatrixStrength, kind.near);
   }
 
   Intervals intervals(const Calibrated& calibrated, const std::optional<CalibrationFit>& fit,
