@@ -11,6 +11,9 @@
 extern "C" {
 void dsyrk_(const char* uplo, const char* trans, const int* n, const int* k, const double* alpha, const double* a,
             const int* lda, const double* beta, double* c, const int* ldc);
+void dgemm_(const char* transa, const char* transb, const int* m, const int* n, const int* k, const double* alpha,
+            const double* a, const int* lda, const double* b, const int* ldb, const double* beta, double* c,
+            const int* ldc);
 void dposv_(const char* uplo, const int* n, const int* nrhs, double* a, const int* lda, double* b, const int* ldb,
             int* info);
 void dpotrf_(const char* uplo, const int* n, double* a, const int* lda, int* info);
@@ -35,6 +38,15 @@ void add_outer_products(const Eigen::MatrixXd& columns, Eigen::MatrixXd& lower) 
   const int k = static_cast<int>(columns.cols());
   const double one = 1.0;
   dsyrk_("L", "N", &n, &k, &one, columns.data(), &n, &one, lower.data(), &n);
+}
+
+void add_product(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, Eigen::MatrixXd& sum) {
+  assert(a.rows() == b.rows() && sum.rows() == a.cols() && sum.cols() == b.cols());
+  const int m = static_cast<int>(a.cols());
+  const int n = static_cast<int>(b.cols());
+  const int k = static_cast<int>(a.rows());
+  const double one = 1.0;
+  dgemm_("T", "N", &m, &n, &k, &one, a.data(), &k, b.data(), &k, &one, sum.data(), &m);
 }
 
 bool solve_positive_definite(Eigen::MatrixXd& a, Eigen::Ref<Eigen::MatrixXd> b) {

@@ -11,6 +11,9 @@ void add_outer_products(const double* block, Eigen::Index rows, Eigen::Index col
 /// The lower triangle of `lower` += columns columns^T, by BLAS.
 void add_outer_products(const Eigen::MatrixXd& columns, Eigen::MatrixXd& lower);
 
+/// sum += a^T b, by BLAS.
+void add_product(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, Eigen::MatrixXd& sum);
+
 /// Solves A x = b for a symmetric positive definite A, whose lower triangle is overwritten with its Cholesky factor;
 /// false if A is not positive definite.
 bool solve_positive_definite(Eigen::MatrixXd& a, Eigen::Ref<Eigen::MatrixXd> b);

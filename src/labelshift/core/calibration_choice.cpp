@@ -171,13 +171,16 @@ struct Mean {
 CrossValidation cross_validate(const FoldedSample& sample, const FoldedSample& part,
                                const CalibrationParameters& parameters, const Calibration& start,
                                std::vector<NllSum>& hessians) {
-  std::vector<NllSum> gradients;
+  std::vector<NllSum> gradients, whole;
   VectorXd gradients_at;
   bool known = !hessians.empty();
   const auto hessian_of_part = [&](const VectorXd& theta) {
-    // Those of the folds are wanted where the fit ends, which for another part than all rows may be here.
-    if (!std::exchange(known, false))
-      part.add_up(parameters, theta, CalibrationCurvature::kDense, &part == &sample ? 1 : kFolds, hessians);
+    const bool is_known = std::exchange(known, false);
+    if (&part == &sample && !is_known) {  // those of the folds are wanted only where the fit ends
+      part.add_up(parameters, theta, CalibrationCurvature::kDense, 1, whole);
+      return whole.front().derivatives(parameters, theta, sample.examples()).hessian;
+    }
+    if (!is_known) part.add_up(parameters, theta, CalibrationCurvature::kDense, kFolds, hessians);
     return total(hessians).derivatives(parameters, theta, sample.examples()).hessian;
   };
   const auto gradient_of = [&](const FoldedSample& rows) {

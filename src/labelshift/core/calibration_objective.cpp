@@ -100,8 +100,10 @@ VectorXd CalibrationParameters::penalty() const {
 
 NllSum::NllSum(const CalibrationParameters& parameters, CalibrationCurvature curvature)
     : parameters_(parameters), curvature_(curvature), gradient_(Eigen::RowVectorXd::Zero(parameters.size())) {
-  const Index p = parameters.size() - (parameters.mixings() > 0 ? 1 : 0);  // the scale of kMatrix is a sum of mixings
-  if (curvature == CalibrationCurvature::kDense) hessian_ = MatrixXd::Zero(p, p);
+  const Index p = parameters.size();
+  const Index m = parameters.classes();
+  if (curvature == CalibrationCurvature::kDense)
+    hessian_ = parameters.mixings() > 0 ? MatrixXd::Zero((m + 1) * (m + 2) / 2, m * (m + 1) / 2) : MatrixXd::Zero(p, p);
   if (curvature == CalibrationCurvature::kDiagonal) hessian_ = MatrixXd::Zero(p, 1);
   for (auto& moment : moments_) moment.setZero(parameters.classes());
 }
@@ -146,32 +148,25 @@ void NllSum::add(const Calibration& calibration, const CalibrationBlock& block, 
     hessian_.col(0) -= (mean.array().square().colwise() * w).colwise().sum().matrix().transpose();
 }
 
-/// With x = (z, 1), the block of classes c and d is the mean of f_c (1(c = d) - f_d) x x'.
+/// With x = (z, 1), the block of classes c and d is the mean of f_c (1(c = d) - f_d) x x'. So the Hessian is one
+/// product of those factors, a column for each c >= d, with the products of two entries of x.
 void NllSum::add_matrix(const CalibrationBlock& block, const ArrayXd& weights) {
   const Index m = parameters_.classes();
   const Index rows = block.f.rows();
-  MatrixXd mean(rows, m * m + m);  // sqrt(w) E_f[phi]
-  for (Index c = 0; c < m; ++c) {
-    const ArrayXd f = block.f.col(c) * weights.sqrt();
-    mean.middleCols(c * m, m) = (block.z.colwise() * f).matrix();
-    mean.col(m * m + c) = f.matrix();
-  }
-  add_outer_products(mean.data(), rows, m * m + m, hessian_.data(), -1.0);
-  // The products of two entries of x are the same for all classes: their means are one matrix product.
-  MatrixXd products(rows, m * (m + 1) / 2 + m + 1);
+  MatrixXd products(rows, hessian_.rows());
   Index column = 0;
   for (Index j = 0; j < m; ++j)
     for (Index k = 0; k <= j; ++k) products.col(column++) = (block.z.col(j) * block.z.col(k)).matrix();
   products.middleCols(column, m) = block.z.matrix();
   products.col(column + m).setOnes();
-  const MatrixXd second = products.transpose() * (block.f.colwise() * weights).matrix();  // (.., m)
+  MatrixXd factors(rows, hessian_.cols());
+  column = 0;
   for (Index c = 0; c < m; ++c) {
-    column = 0;
-    for (Index j = 0; j < m; ++j)
-      for (Index k = 0; k <= j; ++k) hessian_(c * m + j, c * m + k) += second(column++, c);
-    hessian_.block(m * m + c, c * m, 1, m) += second.col(c).segment(column, m).transpose();
-    hessian_(m * m + c, m * m + c) += second(column + m, c);
+    const ArrayXd f = weights * block.f.col(c);
+    for (Index d = 0; d < c; ++d) factors.col(column++) = (-f * block.f.col(d)).matrix();
+    factors.col(column++) = (f * (1.0 - block.f.col(c))).matrix();
   }
+  add_product(products, factors, hessian_);
 }
 
 NllSum& NllSum::operator+=(const NllSum& other) {
@@ -196,15 +191,24 @@ MatrixXd NllSum::dense_hessian() const {
   const Index p = parameters_.size();
   const Index s = parameters_.scales();
   if (parameters_.mixings() > 0) {
+    MatrixXd rest(p - 1, p - 1);  // without the scale
+    const auto at = [m](Index c, Index j) { return j < m ? c * m + j : m * m + c; };
+    Index pair = 0;
+    for (Index c = 0; c < m; ++c)
+      for (Index d = 0; d <= c; ++d, ++pair) {
+        Index product = 0;
+        for (Index j = 0; j <= m; ++j)
+          for (Index k = 0; k <= j; ++k, ++product) {
+            const double sum = hessian_(product, pair);
+            rest(at(c, j), at(d, k)) = rest(at(c, k), at(d, j)) = sum;
+            rest(at(d, k), at(c, j)) = rest(at(d, j), at(c, k)) = sum;
+          }
+      }
     // The scale moves every mixing[c, c] alike.
     VectorXd by_scale = VectorXd::Zero(p - 1);
-    for (Index c = 0; c < m; ++c) {
-      const Index at = c * m + c;
-      by_scale.head(at) += hessian_.row(at).head(at).transpose();
-      by_scale.tail(p - 1 - at) += hessian_.col(at).tail(p - 1 - at);
-    }
+    for (Index c = 0; c < m; ++c) by_scale += rest.col(c * m + c);
     MatrixXd hessian(p, p);
-    hessian.bottomRightCorner(p - 1, p - 1) = hessian_;
+    hessian.bottomRightCorner(p - 1, p - 1) = rest;
     hessian.col(0).tail(p - 1) = by_scale;
     hessian(0, 0) = 0.0;
     for (Index c = 0; c < m; ++c) hessian(0, 0) += by_scale[c * m + c];
@@ -303,10 +307,14 @@ VectorXd PenalisedNll::hessian_times(const VectorXd& theta, const VectorXd& v) c
   return parameters_.reduce(by_scale, ArrayXXd(), by_bias).transpose() + kPriorPrecision / examples_ * v;
 }
 
-HessianFactor::HessianFactor(MatrixXd hessian) : lower_(hessian) {
+HessianFactor::HessianFactor(MatrixXd hessian) : lower_(std::move(hessian)) {
+  // The upper triangle keeps what the factor overwrites, should it be needed again.
+  VectorXd diagonal = lower_.diagonal();
+  lower_.triangularView<Eigen::StrictlyUpper>() = lower_.transpose();
   for (double ridge = 1e-14; !factor_positive_definite(lower_) && ridge <= 1.0; ridge *= 10.0) {
-    hessian.diagonal() += ridge * hessian.diagonal().cwiseAbs();
-    lower_ = hessian;
+    diagonal += ridge * diagonal.cwiseAbs();
+    lower_.triangularView<Eigen::StrictlyLower>() = lower_.transpose();
+    lower_.diagonal() = diagonal;
   }
 }
 
@@ -347,8 +355,9 @@ CalibrationMinimum minimise(const PenalisedNll& objective, VectorXd start, Calib
   const CalibrationCurvature curvature = objective.best_curvature();
   CalibrationMinimum result{.theta = std::move(start)};
   for (;;) {
-    VectorXd step = curvature == CalibrationCurvature::kDense ? VectorXd(HessianFactor(at.hessian).solve(-at.gradient))
-                                                              : conjugate_step(objective, result.theta, at);
+    VectorXd step = curvature == CalibrationCurvature::kDense
+                        ? VectorXd(HessianFactor(std::move(at.hessian)).solve(-at.gradient))
+                        : conjugate_step(objective, result.theta, at);
     centre_biases(objective.parameters(), step);
     // g' H^-1 g, twice the distance to the minimum; times n it is the squared distance in standard errors.
     const double decrement = -at.gradient.dot(step);

@@ -123,8 +123,8 @@ class NllSum {
   CalibrationParameters parameters_;
   CalibrationCurvature curvature_;
   double value_ = 0.0;
-  Eigen::RowVectorXd gradient_;                         // (p)
-  Eigen::MatrixXd hessian_;                             // what the moments below leave to add; lower triangle
+  Eigen::RowVectorXd gradient_;  // (p)
+  Eigen::MatrixXd hessian_;      // what the moments below leave to add; lower triangle. Of kMatrix see add_matrix()
   Eigen::Array<double, 1, Eigen::Dynamic> moments_[3];  // (m) sums of w f, w f z, w f z^2
 };
 
