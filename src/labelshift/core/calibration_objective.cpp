@@ -191,24 +191,24 @@ MatrixXd NllSum::dense_hessian() const {
   const Index p = parameters_.size();
   const Index s = parameters_.scales();
   if (parameters_.mixings() > 0) {
-    MatrixXd rest(p - 1, p - 1);  // without the scale
-    const auto at = [m](Index c, Index j) { return j < m ? c * m + j : m * m + c; };
+    MatrixXd hessian(p, p);
+    auto rest = hessian.bottomRightCorner(p - 1, p - 1);
     Index pair = 0;
     for (Index c = 0; c < m; ++c)
-      for (Index d = 0; d <= c; ++d, ++pair) {
-        Index product = 0;
-        for (Index j = 0; j <= m; ++j)
-          for (Index k = 0; k <= j; ++k, ++product) {
-            const double sum = hessian_(product, pair);
-            rest(at(c, j), at(d, k)) = rest(at(c, k), at(d, j)) = sum;
-            rest(at(d, k), at(c, j)) = rest(at(d, j), at(c, k)) = sum;
-          }
+      for (Index d = 0; d <= c; ++d) {
+        const double* sum = &hessian_(0, pair++);
+        for (Index j = 0; j < m; ++j)
+          for (Index k = 0; k <= j; ++k) rest(c * m + j, d * m + k) = rest(c * m + k, d * m + j) = *sum++;
+        for (Index k = 0; k < m; ++k) rest(m * m + c, d * m + k) = rest(m * m + d, c * m + k) = *sum++;
+        rest(m * m + c, m * m + d) = *sum;
       }
     // The scale moves every mixing[c, c] alike.
     VectorXd by_scale = VectorXd::Zero(p - 1);
-    for (Index c = 0; c < m; ++c) by_scale += rest.col(c * m + c);
-    MatrixXd hessian(p, p);
-    hessian.bottomRightCorner(p - 1, p - 1) = rest;
+    for (Index c = 0; c < m; ++c) {
+      const Index at = c * m + c;
+      by_scale.head(at) += rest.row(at).head(at).transpose();
+      by_scale.tail(p - 1 - at) += rest.col(at).tail(p - 1 - at);
+    }
     hessian.col(0).tail(p - 1) = by_scale;
     hessian(0, 0) = 0.0;
     for (Index c = 0; c < m; ++c) hessian(0, 0) += by_scale[c * m + c];
