@@ -16,6 +16,21 @@ TEST(Blas, FactorsAPositiveDefiniteMatrixByItsLowerTriangle) {
   EXPECT_FALSE(factor_positive_definite(indefinite));
 }
 
+TEST(Blas, AddsOuterProductsTimesAFactorToTheLowerTriangle) {
+  const MatrixXd block{{1.0, 2.0}, {3.0, -1.0}};
+  MatrixXd lower{{100.0, 7.0}, {10.0, 1.0}};
+  add_outer_products(block.data(), 2, 2, lower.data(), -2.0);
+  EXPECT_EQ(lower, (MatrixXd{{80.0, 7.0}, {12.0, -9.0}}));  // less twice 10, -1 and 5
+}
+
+TEST(Blas, AddsAProductWithTheFirstFactorTurned) {
+  const MatrixXd a{{1.0, 2.0, 0.0}, {3.0, -1.0, 1.0}};
+  const MatrixXd b{{1.0, 4.0}, {2.0, 5.0}};
+  MatrixXd sum = MatrixXd::Constant(3, 2, 100.0);
+  add_product(a, b, sum);
+  EXPECT_EQ(sum, (MatrixXd{{107.0, 119.0}, {100.0, 103.0}, {102.0, 105.0}}));
+}
+
 TEST(Blas, SolvesALowerTriangularSystemForEveryColumn) {
   const MatrixXd lower{{2.0, -7.0}, {1.0, 3.0}};
   MatrixXd b{{4.0, 2.0}, {8.0, -2.0}};  // L (2 1; 2 -1)

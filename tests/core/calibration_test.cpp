@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "labelshift/core/error.hpp"
@@ -302,6 +303,25 @@ TEST_P(EveryFittedCalibration, EndsWhereThePlainObjectiveIsStationaryAndLeast) {
     EXPECT_GT(plain_objective(kind(), moved(fit.calibration, direction, 0.1), sample), least);
     EXPECT_GT(plain_objective(kind(), moved(fit.calibration, direction, -0.1), sample), least);
   }
+}
+
+TEST_P(EveryFittedCalibration, EndsAtTheSameCalibrationFromANearStartAndSooner) {
+  const Sample sample = noisy_sample(400, 4, 12);
+  const auto fit_from = [&](const std::optional<Calibration>& near) {
+    return fit_calibration(kind(), sample.logits(), sample.labels, {}, kMatrixStrength, near);
+  };
+  const CalibrationFit far = fit_from(std::nullopt);
+  // A matrix may be parted into scale and mixing in another way than the fit did, which one step mends.
+  EXPECT_GT(far.iterations, 1);
+  EXPECT_LE(fit_from(far.calibration).iterations, kind() == CalibrationKind::kMatrix ? 1 : 0);
+  Calibration moved = far.calibration;
+  moved.scale *= 1.01;
+  const CalibrationFit near = fit_from(moved);
+  EXPECT_TRUE(near.converged);
+  EXPECT_LE(near.iterations, far.iterations);
+  // Both are within 1e-6 standard errors of the optimum, and standard errors of 400 rows are below 1.
+  EXPECT_LE((near.calibration.scale - far.calibration.scale).norm(), 4e-6);
+  EXPECT_LE((near.calibration.bias - far.calibration.bias).norm(), 4e-6);
 }
 
 TEST(FitCalibration, AgreesWithASearchOverTheTemperature) {
