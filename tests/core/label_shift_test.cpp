@@ -57,6 +57,20 @@ TEST_F(LabelShiftTest, FindsTheMixAndSaysThatItMovedAndThatTheAssumptionHolds) {
   EXPECT_GT(result.fit_test->p_value, 1e-3);
 }
 
+TEST_F(LabelShiftTest, SourceWeightsThatAreAllAlikeLeaveTheIntervalsAlone) {
+  for (const char* calibration : {"none", "bcts"}) {
+    LabelShiftOptions options;
+    options.calibration = calibration;
+    known_.source->weights = {};
+    const Intervals plain = analyse_label_shift(known_, options).intervals;
+    const std::vector<double> weights(source_.labels.size(), 2.0);
+    known_.source->weights = weights;
+    const Intervals weighted = analyse_label_shift(known_, options).intervals;
+    EXPECT_LE((weighted.prior_high - plain.prior_high).cwiseAbs().maxCoeff(), 1e-9) << calibration;  // rounding
+    EXPECT_LE((weighted.ratio_low - plain.ratio_low).cwiseAbs().maxCoeff(), 1e-9) << calibration;
+  }
+}
+
 TEST_F(LabelShiftTest, SeesLabelsThatAreOfOtherRows) {
   const LabelShiftResult right = analyse_label_shift(known_, {});
   double correct = 0.0;
