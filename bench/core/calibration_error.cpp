@@ -1,8 +1,11 @@
 // Prints, as Markdown tables, how well --calibration auto does against each single kind of calibration, and how often
 // its intervals hold the truth: for simulated classifiers, for examples/fashion-mnist, and for what other classifiers
-// said, given as FOLDER arguments that hold probs.npy and labels.csv. docs/estimators.md holds its output.
+// said, given as FOLDER arguments that hold probs.csv, whose header names the classes, and labels.csv.
+// docs/estimators.md holds its output.
 //
 //     calibration_error REPLICATES MOST_SOURCE_ROWS [FOLDER...]
+//
+// With 10,000 source rows there are a quarter of the replicates, with 100,000 a sixteenth.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -109,11 +112,12 @@ class Pool : public Population {
   std::vector<std::vector<Index>> of_class_;
 };
 
+/// `classes` may be empty where the columns have names.
 void add_file(const std::string& probs, const std::string& labels, const std::vector<std::string>& classes,
               Sample& rows) {
   const MatrixFile file = read_matrix(probs);
   const MatrixView view = file.view();
-  const Labels found = read_labels(labels, classes, view.cols());
+  const Labels found = read_labels(labels, classes.empty() ? file.column_names() : classes, view.cols());
   const Index before = rows.probs.rows();
   rows.probs.conservativeResize(before + view.rows(), view.cols());
   for (Index i = 0; i < view.rows(); ++i)
@@ -224,7 +228,7 @@ int main(int argc, char** argv) {
   for (int i = 3; i < argc; ++i) {
     Sample rows;
     const std::filesystem::path folder = argv[i];
-    add_file(folder / "probs.npy", folder / "labels.csv", {}, rows);
+    add_file(folder / "probs.csv", folder / "labels.csv", {}, rows);
     populations.push_back({folder.filename(), std::make_unique<Pool>(std::move(rows))});
   }
 
@@ -237,7 +241,8 @@ int main(int argc, char** argv) {
   for (const Named& named : populations) {
     for (const Index rows : {150, 1000, 10'000, 100'000}) {
       if (rows > std::atol(argv[2])) continue;
-      const Cell cell = measure(*named.population, rows, std::max<Index>(replicates * 150 / (rows + 1000) * 7, 8));
+      const Index fewer = rows > 10'000 ? 16 : rows > 1000 ? 4 : 1;
+      const Cell cell = measure(*named.population, rows, (replicates + fewer - 1) / fewer);
       const double best = *std::min_element(cell.error, cell.error + kSingle);
       std::string line = fmt::format("| {} | {} |", named.name, rows);
       for (const double error : cell.error) line += fmt::format(" {:.3f} |", 1e3 * error);

@@ -115,30 +115,76 @@ struct WeightedRows {
   }
 };
 
-/// The intervals by the infinitesimal jackknife: the variance of an answer is the sum over the rows of source and
-/// target of (w_i d answer / d w_i)^2. The derivatives are central differences, so nothing here knows a formula of the
-/// variance, the calibration or the estimator.
-Intervals jackknife_intervals(WeightedRows rows, const LabelShiftOptions& options) {
-  const LabelShiftResult result = rows.analyse(options);
-  const Index m = result.target_prior.size();
-  Eigen::VectorXd of_prior = Eigen::VectorXd::Zero(m);
-  Eigen::VectorXd of_ratio = Eigen::VectorXd::Zero(m);
+/// Variances of q and r.
+struct Variances {
+  Eigen::VectorXd prior, ratio;  // (m)
+
+  explicit Variances(Index m) : prior(Eigen::VectorXd::Zero(m)), ratio(prior) {}
+
+  /// `change` is that of one row's weight from `less` to `more`.
+  void add(const LabelShiftResult& more, const LabelShiftResult& less, double change, double factor) {
+    prior += factor * ((more.target_prior - less.target_prior) / change).cwiseAbs2();
+    ratio += factor * ((more.estimate.ratio - less.estimate.ratio) / change).cwiseAbs2();
+  }
+};
+
+/// The infinitesimal jackknife: the sum over rows of (w_i d answer / d w_i)^2. The derivatives are central differences,
+/// so nothing here knows a formula of the variance, the calibration or the estimator.
+Variances jackknife(WeightedRows rows, std::vector<double> WeightedRows::*which, const LabelShiftOptions& options) {
+  Variances result(rows.source.probs.cols());
   constexpr double kStep = 0.01;
-  for (std::vector<double>* weights : {&rows.source_weights, &rows.target_weights}) {
-    for (double& weight : *weights) {
-      const double before = weight;
-      weight = before * (1.0 + kStep);
-      const LabelShiftResult more = rows.analyse(options);
-      weight = before * (1.0 - kStep);
-      const LabelShiftResult less = rows.analyse(options);
-      weight = before;
-      of_prior += ((more.target_prior - less.target_prior) / (2.0 * kStep)).cwiseAbs2();
-      of_ratio += ((more.estimate.ratio - less.estimate.ratio) / (2.0 * kStep)).cwiseAbs2();
+  for (double& weight : rows.*which) {
+    const double before = weight;
+    weight = before * (1.0 + kStep);
+    const LabelShiftResult more = rows.analyse(options);
+    weight = before * (1.0 - kStep);
+    const LabelShiftResult less = rows.analyse(options);
+    weight = before;
+    result.add(more, less, 2.0 * kStep, 1.0);
+  }
+  return result;
+}
+
+/// The same of the source, a row's label being drawn from what the calibrated classifier says of it. A row that is
+/// added with a small weight, `label` being its label, tells the derivative.
+Variances jackknife_over_labels(WeightedRows rows, const LabelShiftOptions& options) {
+  const LabelShiftResult at = rows.analyse(options);
+  const RowMajorMatrix<double> source = rows.source.probs;
+  const CalibratedProbabilities f = apply_calibration(at.calibration_fit->calibration, {source});
+  const Index n = source.rows();
+  Variances result(source.cols());
+  rows.source.probs.conservativeResize(n + 1, source.cols());
+  rows.source.labels.push_back(0);
+  rows.source_weights.push_back(0.0);
+  constexpr double kStep = 1e-4;
+  for (Index i = 0; i < n; ++i) {
+    const double w = rows.source_weights[static_cast<std::size_t>(i)];
+    rows.source.probs.row(n) = source.row(i);
+    for (Index y = 0; y < source.cols(); ++y) {
+      rows.source.labels.back() = static_cast<int>(y);
+      rows.source_weights.back() = kStep;
+      result.add(rows.analyse(options), at, kStep, w * w * f.view()(i, y));
     }
   }
+  return result;
+}
+
+Intervals jackknife_intervals(const WeightedRows& rows, const LabelShiftOptions& options) {
+  const LabelShiftResult result = rows.analyse(options);
+  const Variances of_target = jackknife(rows, &WeightedRows::target_weights, options);
+  Variances of_source = jackknife(rows, &WeightedRows::source_weights, options);
   PriorUncertainty uncertainty{.prior = result.target_prior, .centre = result.target_prior};
-  uncertainty.prior_error = of_prior.cwiseSqrt();
-  uncertainty.ratio_error = of_ratio.cwiseSqrt();
+  if (find_estimator(options.estimator).family == EstimatorFamily::kLikelihood) {
+    if (options.calibration != "none") {
+      const Variances of_labels = jackknife_over_labels(rows, options);
+      of_source.prior = 0.5 * (of_source.prior + of_labels.prior);
+      of_source.ratio = 0.5 * (of_source.ratio + of_labels.ratio);
+    }
+    uncertainty.prior_of_source = of_source.prior;
+    uncertainty.ratio_of_source = of_source.ratio;
+  }
+  uncertainty.prior_error = (of_target.prior + of_source.prior).cwiseSqrt();
+  uncertainty.ratio_error = (of_target.ratio + of_source.ratio).cwiseSqrt();
   double sum = 0.0;
   double squares = 0.0;
   for (const double weight : rows.target_weights) {
@@ -219,6 +265,27 @@ TEST(Intervals, HoldTheTruthWhereTheEstimateLiesOnACorner) {
   }
   EXPECT_GT(corners, kRepetitions / 10);
   EXPECT_GE(covered, static_cast<int>(kRepetitions * (0.95 - 4.0 * std::sqrt(0.95 * 0.05 / kRepetitions))));
+}
+
+TEST(Intervals, TakeTheNoiseOfTheSourceToGrowWithAShare) {
+  // Rows count q (1 - q) / 100 = 0.0009 at q = 0.1, classes that overlap add 0.0004, the source 0.0007. At the upper
+  // end x the variance is (1 / 100 + 0.0007 / 0.09) x (1 - x) + 0.0004, at the lower one x (1 - x) / 100 + 0.0011.
+  PriorUncertainty uncertainty{.prior = Eigen::Vector2d(0.1, 0.9), .centre = Eigen::Vector2d(0.1, 0.9)};
+  uncertainty.prior_error = Eigen::Vector2d::Constant(std::sqrt(0.002));
+  uncertainty.prior_of_source = Eigen::Vector2d::Constant(0.0007);
+  uncertainty.ratio_of_source = 4.0 * uncertainty.prior_of_source;
+  const Intervals found = intervals_from(uncertainty, Eigen::Vector2d(0.5, 0.5), 100.0, 0.95);
+  const double z = 1.959964;
+  const double high = found.prior_high[0];
+  EXPECT_NEAR((high - 0.1) / std::sqrt((0.01 + 0.0007 / 0.09) * high * (1.0 - high) + 0.0004), z, 1e-5);
+  const double low = found.prior_low[0];
+  EXPECT_NEAR((0.1 - low) / std::sqrt(0.01 * low * (1.0 - low) + 0.0011), z, 1e-5);
+  // A share of almost 0 is blurred like one of two standard errors of the source.
+  uncertainty.prior = uncertainty.centre = Eigen::Vector2d(1e-4, 1.0 - 1e-4);
+  const double of_rare = intervals_from(uncertainty, Eigen::Vector2d(0.5, 0.5), 100.0, 0.95).prior_high[0];
+  const double rate = 0.01 + 0.0007 / (2.0 * std::sqrt(0.0007));
+  const double fixed = 0.002 - rate * 1e-4 * (1.0 - 1e-4);
+  EXPECT_NEAR((of_rare - 1e-4) / std::sqrt(rate * of_rare * (1.0 - of_rare) + fixed), z, 1e-5);
 }
 
 TEST(Intervals, OfOneHotPredictionsAreWilsons) {

@@ -247,9 +247,6 @@ CalibrationInfluence::CalibrationInfluence(const CalibrationFit& fit, const Scor
   const VectorXd theta = parameters.theta_of(calibration_);
   const HessianFactor hessian(objective.evaluate(theta, CalibrationCurvature::kDense).hessian);
   by_theta_ = -hessian.solve(of_theta.transpose());
-  parameters_ = static_cast<double>(parameters.size() - (parameters.biases() > 0 ? 1 : 0));  // biases sum to 0
-  if (parameters.mixings() > 0)
-    parameters_ -= hessian.solve(MatrixXd(parameters.penalty().asDiagonal())).trace() / objective.examples();
 }
 
 MatrixXd CalibrationInfluence::rows(Index first, Index count) const {
@@ -267,6 +264,35 @@ MatrixXd CalibrationInfluence::rows(Index first, Index count) const {
         parameters.reduce(by_bias * block.z, by_mixing, by_bias) * by_theta_;
   });
   return influence;
+}
+
+void CalibrationInfluence::for_each_label(Index most, const UseOfLabel& use) const {
+  if (kind_ == CalibrationKind::kNone) return;
+  const Index m = source_.values.cols();
+  const Index step = (source_.values.rows() + most - 1) / most;
+  const CalibrationParameters parameters(kind_, m);
+  std::vector<Calibration> moves;  // (k) by_theta_, as changes of the calibration
+  for (Index k = 0; k < by_theta_.cols(); ++k) moves.push_back(parameters.expand(by_theta_.col(k)));
+  Scores scores = source_;
+  scores.values = source_.values.every(step);
+  for_each_block(calibration_, scores, 0, scores.values.rows(), [&](const CalibrationBlock& block) {
+    std::vector<ArrayXXd> influence;  // (k) of (b, m), a column for each label
+    for (const Calibration& move : moves) {
+      // A row's gradient is E_f[phi] - phi(y), phi(c) being the derivative of the exponent of class c by theta.
+      ArrayXXd of_class =
+          (block.z.rowwise() * move.scale.transpose().array()).rowwise() + move.bias.transpose().array();
+      if (move.mixing.size() > 0) of_class.matrix().noalias() += block.z.matrix() * move.mixing.transpose();
+      const ArrayXd mean = (of_class * block.f).rowwise().sum();
+      influence.emplace_back((-of_class).colwise() + mean);
+    }
+    Eigen::RowVectorXd of_row(by_theta_.cols());
+    for (Index y = 0; y < m; ++y) {
+      for (Index i = 0; i < block.f.rows(); ++i) {
+        for (Index k = 0; k < of_row.size(); ++k) of_row[k] = influence[static_cast<std::size_t>(k)](i, y);
+        use((block.first + i) * step, y, of_row, block.f(i, y));
+      }
+    }
+  });
 }
 
 }  // namespace labelshift

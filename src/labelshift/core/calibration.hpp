@@ -1,6 +1,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -150,8 +151,10 @@ class CalibrationInfluence {
   /// (count, k) response . influence of rows [first, first + count).
   Eigen::MatrixXd rows(Index first, Index count) const;
 
-  /// The effective number of parameters: those that the penalty leaves free, tr(N^-1 (N - penalty)).
-  double parameters() const { return parameters_; }
+  /// Calls use(i, y, influence, f_y) for at most `most` rows i, evenly spread, and every class y: the influence (k)
+  /// that row i would have if its label were y, and what the calibrated probability of that is.
+  using UseOfLabel = std::function<void(Index i, Index y, const Eigen::RowVectorXd& influence, double probability)>;
+  void for_each_label(Index most, const UseOfLabel& use) const;
 
  private:
   CalibrationKind kind_;
@@ -159,7 +162,6 @@ class CalibrationInfluence {
   Scores source_;
   std::span<const int> labels_;
   Eigen::MatrixXd by_theta_;  // (p, k) minus N^-1 times the response
-  double parameters_ = 0.0;
 };
 
 }  // namespace labelshift

@@ -18,61 +18,74 @@ namespace {
 
 constexpr Index kBlock = 256;
 
+/// How many source rows, evenly spread, tell the variance over their labels: a few thousand, fewer with many classes.
+Index expected_rows(Index classes) {
+  return std::clamp<Index>(40'000'000 / (classes * classes), 256, 4096);
+}
+
 double weight(std::span<const double> weights, Index i) {
   return weights.empty() ? 1.0 : weights[static_cast<std::size_t>(i)];
 }
 
-/// The values that an estimate of q with standard error `error` does not contradict, if its variance is that of
-/// counting `rows` rows, q (1 - q) / rows, plus a part that does not depend on q: what overlapping classes and the
-/// source add. With no such part this is Wilson's interval, with nothing else Wald's.
+/// The values of q that an estimate does not contradict. Its variance has three parts: that of counting `rows` rows,
+/// q (1 - q) / rows; what overlapping classes add, which does not depend on q; and that of the source. Without the last
+/// two this is Wilson's interval, with the second alone Wald's.
+///
+/// A wrong calibration multiplies a share, so the source would blur a larger share more. The upper end takes the
+/// source's part to grow like a count's, the lower end does not take it to shrink.
 struct Wilson {
   double low, high;
 
-  Wilson(double q, double error, double rows, double z) {
-    const double fixed = std::max(error * error - q * (1.0 - q) / rows, 0.0);
-    const double scale = 1.0 + z * z / rows;
-    const double middle = (q + 0.5 * z * z / rows) / scale;
-    const double half = std::sqrt(std::max(middle * middle - (q * q - z * z * fixed) / scale, 0.0));
-    low = std::max(middle - half, 0.0);
-    high = middle + half;
+  Wilson(double q, double variance, double of_source, double rows, double z) {
+    const double counted = q * (1.0 - q);
+    low = end(q, variance - counted / rows, 1.0 / rows, -z);
+    // A share of 0 would be blurred as well: like one of two standard errors.
+    const double growth = of_source > 0.0 ? of_source / std::max(counted, 2.0 * std::sqrt(of_source)) : 0.0;
+    high = end(q, variance - counted * (1.0 / rows + growth), 1.0 / rows + growth, z);
+  }
+
+ private:
+  /// The end on the side of z of those x with (x - q)^2 <= z^2 (fixed + rate x (1 - x)).
+  static double end(double q, double fixed, double rate, double z) {
+    const double scale = 1.0 + z * z * rate;
+    const double middle = (q + 0.5 * z * z * rate) / scale;
+    const double half = std::sqrt(std::max(middle * middle - (q * q - z * z * std::max(fixed, 0.0)) / scale, 0.0));
+    return std::clamp(middle + std::copysign(half, z), 0.0, 1.0);
   }
 };
 
-/// Sums of squares of what every source example adds to q and to r: (1 / sum w) sum_i w_i influence_i is the error.
+/// The variance that source examples add to q and to r: q is off by (1 / sum w) sum_i w_i influence_i.
 class SourceVariance {
  public:
   SourceVariance(const SourceNoise& noise, const Eigen::VectorXd& p, const Eigen::VectorXd& q)
-      : noise_(noise), p_(p), q_(q), prior_(Eigen::VectorXd::Zero(p.size())), ratio_(prior_) {}
+      : p_(p),
+        q_(q),
+        prior_is_estimated_(noise.prior_is_estimated),
+        examples_(effective_rows(noise.sample.weights, noise.sample.probs.rows())),
+        prior_(Eigen::VectorXd::Zero(p.size())),
+        ratio_(prior_) {}
 
-  /// `influence` (m) on q of an example with this label, of which there are some: the sums of their weights and of
-  /// the squares of those.
-  void add(Index label, const Eigen::Ref<const Eigen::RowVectorXd>& influence, double weight, double squared_weight) {
-    weight_ += weight;
+  /// `influence` (m) on q of examples with this label, the squares of whose weights sum to `squared_weight`.
+  void add(Index label, const Eigen::Ref<const Eigen::RowVectorXd>& influence, double squared_weight) {
     Eigen::ArrayXd of_ratio = influence.transpose().array() / p_.array();
-    if (noise_.prior_is_estimated) {
+    if (prior_is_estimated_) {
       of_ratio += q_.array() / p_.array();  // r = q / p, and p moves by e_y - p
       of_ratio[label] -= q_[label] / (p_[label] * p_[label]);
     }
     prior_ += squared_weight * influence.transpose().cwiseAbs2();
     ratio_.array() += squared_weight * of_ratio.square();
+    squares_ += squared_weight;
   }
-
-  /// `influence` (count, m) on q of rows [first, first + count).
-  void add(Index first, const Eigen::MatrixXd& influence) {
-    for (Index i = 0; i < influence.rows(); ++i) {
-      const double w = weight(noise_.sample.weights, first + i);
-      add(noise_.sample.labels[static_cast<std::size_t>(first + i)], influence.row(i), w, w * w);
-    }
-  }
-  Eigen::VectorXd of_prior() const { return prior_ / (weight_ * weight_); }
-  Eigen::VectorXd of_ratio() const { return ratio_ / (weight_ * weight_); }
+  Eigen::VectorXd of_prior() const { return prior_ / (squares_ * examples_); }
+  Eigen::VectorXd of_ratio() const { return ratio_ / (squares_ * examples_); }
 
  private:
-  const SourceNoise& noise_;
   const Eigen::VectorXd& p_;
   const Eigen::VectorXd& q_;
-  Eigen::VectorXd prior_, ratio_;  // (m)
-  double weight_ = 0.0;
+  bool prior_is_estimated_;
+  double examples_;
+  Eigen::VectorXd prior_, ratio_;  // (m) sums of w^2 influence^2
+  double squares_ = 0.0;           // sum of w^2
 };
 
 /// How the mean score g_c of the target answers a change of the calibration's scales, [c, k] = d g_c / d scale_k, or
@@ -155,34 +168,37 @@ PriorUncertainty likelihood_uncertainty(const SourceSummary& summary, const Targ
     Eigen::MatrixXd of_label = Eigen::MatrixXd::Zero(m, m);  // [c, y] what an example of class y does to q_c
     if (source->prior_is_estimated)
       of_label = (-of_bias * p.cwiseInverse().asDiagonal()).colwise() + of_bias.rowwise().sum();
-    SourceVariance sums(*source, p, q);
+    SourceVariance observed(*source, p, q);
     const Index n = source->sample.probs.rows();
-    if (influence) {
+    const auto label = [&](Index i) { return source->sample.labels[static_cast<std::size_t>(i)]; };
+    const auto squared_weight = [&](Index i) { return std::pow(weight(source->sample.weights, i), 2); };
+    if (!influence) {  // then all examples of a class do the same
+      Eigen::ArrayXd squares = Eigen::ArrayXd::Zero(m);
+      for (Index i = 0; i < n; ++i) squares[label(i)] += squared_weight(i);
+      for (Index y = 0; y < m; ++y) observed.add(y, of_label.col(y).transpose(), squares[y]);
+      result.prior_of_source = observed.of_prior();
+      result.ratio_of_source = observed.of_ratio();
+    } else {
       for (Index first = 0; first < n; first += kBlock) {
-        Eigen::MatrixXd of_prior = influence->rows(first, std::min(kBlock, n - first));
-        for (Index i = 0; i < of_prior.rows(); ++i)
-          of_prior.row(i) += of_label.col(source->sample.labels[static_cast<std::size_t>(first + i)]).transpose();
-        sums.add(first, of_prior);
+        const Eigen::MatrixXd of_fit = influence->rows(first, std::min(kBlock, n - first));
+        for (Index i = 0; i < of_fit.rows(); ++i) {
+          const Index y = label(first + i);
+          observed.add(y, of_fit.row(i) + of_label.col(y).transpose(), squared_weight(first + i));
+        }
       }
-    } else {  // then all examples of a class do the same
-      Eigen::ArrayXd total = Eigen::ArrayXd::Zero(m);
-      Eigen::ArrayXd squares = total;
-      for (Index i = 0; i < n; ++i) {
-        const double w = weight(source->sample.weights, i);
-        total[source->sample.labels[static_cast<std::size_t>(i)]] += w;
-        squares[source->sample.labels[static_cast<std::size_t>(i)]] += w * w;
-      }
-      for (Index y = 0; y < m; ++y) sums.add(y, of_label.col(y).transpose(), total[y], squares[y]);
+      // The labels that the source has tell too little where the classifier seldom errs: a fit to a few errors follows
+      // them. What the fit says of every label tells too little where the calibration does not fit. Half of each.
+      SourceVariance expected(*source, p, q);
+      influence->for_each_label(
+          expected_rows(m), [&](Index i, Index y, const Eigen::RowVectorXd& of_fit, double probability) {
+            expected.add(y, of_fit + of_label.col(y).transpose(), probability * squared_weight(i));
+          });
+      result.prior_of_source = 0.5 * (observed.of_prior() + expected.of_prior());
+      result.ratio_of_source = 0.5 * (observed.of_ratio() + expected.of_ratio());
     }
-    // A fit follows its own rows, so their influences look smaller than those of other rows: by a share of
-    // parameters / rows of their squares, as in a regression.
-    const double examples = effective_rows(source->sample.weights, n);
-    const double fitted = influence ? std::min(influence->parameters(), 0.5 * examples) : 0.0;
-    const double inflation = examples / (examples - fitted);
-    const Eigen::VectorXd target_share = variance;
-    variance += inflation * sums.of_prior();
     if (source->prior_is_estimated)
-      result.ratio_error = (target_share.array() / p.array().square() + inflation * sums.of_ratio().array()).sqrt();
+      result.ratio_error = (variance.array() / p.array().square() + result.ratio_of_source.array()).sqrt();
+    variance += result.prior_of_source;
   }
   result.prior_error = variance.cwiseSqrt();
   result.response = response;
@@ -233,7 +249,10 @@ PriorUncertainty confusion_uncertainty(bool soft, const SourceSummary& summary, 
         moved(i, arg_max(source.sample.probs, first + i)) = 1.0;
       moved.row(i) = (conditional.col(y).transpose() - moved.row(i)) * (q[y] * total / mass[y]);
     }
-    sums.add(first, moved * inverse.transpose());
+    const Eigen::MatrixXd influence = moved * inverse.transpose();
+    for (Index i = 0; i < count; ++i)
+      sums.add(source.sample.labels[static_cast<std::size_t>(first + i)], influence.row(i),
+               std::pow(weight(source.sample.weights, first + i), 2));
   }
   result.prior_error = (target_share + sums.of_prior()).cwiseSqrt();
   if (source.prior_is_estimated)
@@ -303,13 +322,19 @@ Intervals intervals_from(const PriorUncertainty& uncertainty, const Eigen::Vecto
       result.ratio_high[c] = result.prior_high[c] / label_prior[c];
       continue;
     }
-    const Wilson of_prior(q, error, rows, z);
-    result.prior_low[c] = of_prior.low;
-    result.prior_high[c] = std::min(of_prior.high, 1.0);
     const bool prior_is_known = uncertainty.ratio_error.size() == 0;
-    const Wilson of_ratio(q, prior_is_known ? error : uncertainty.ratio_error[c] * label_prior[c], rows, z);
-    result.ratio_low[c] = of_ratio.low / label_prior[c];
-    result.ratio_high[c] = (prior_is_known ? result.prior_high[c] : of_ratio.high) / label_prior[c];
+    const bool source_is_known = uncertainty.prior_of_source.size() == 0;
+    const Wilson of_prior(q, error * error, source_is_known ? 0.0 : uncertainty.prior_of_source[c], rows, z);
+    result.prior_low[c] = of_prior.low;
+    result.prior_high[c] = of_prior.high;
+    result.ratio_low[c] = of_prior.low / label_prior[c];
+    result.ratio_high[c] = of_prior.high / label_prior[c];
+    if (prior_is_known) continue;
+    const double p = label_prior[c];
+    const Wilson of_ratio(q, std::pow(uncertainty.ratio_error[c] * p, 2),
+                          source_is_known ? 0.0 : uncertainty.ratio_of_source[c] * p * p, rows, z);
+    result.ratio_low[c] = of_ratio.low / p;
+    result.ratio_high[c] = of_ratio.high / p;
   }
   if (uncertainty.response.size() == 0) return result;
   for (Index a = 0; a < m; ++a) {

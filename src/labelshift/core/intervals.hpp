@@ -25,6 +25,9 @@ struct PriorUncertainty {
   Eigen::VectorXd centre;       // (m) where q would be if it could be negative: below 0 for some classes with q = 0
   Eigen::VectorXd prior_error;  // (m) standard error of `centre`
   Eigen::VectorXd ratio_error;  // (m) standard error of r; empty if p_tr is known exactly, where it is that of q / p_tr
+  Eigen::VectorXd
+      prior_of_source;  // (m) the part of prior_error^2 that grows with q as the noise of a calibration does
+  Eigen::VectorXd ratio_of_source;  // (m) the same part of ratio_error^2; both are empty where there is none
   Eigen::MatrixXd response;  // (m, m) score_response, or empty where the errors are not those of a face of the simplex
 };
 
