@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -277,6 +278,11 @@ struct Judged {
   ArrayXd losses;
 };
 
+/// Values 0, step, 2 step, ...
+ArrayXd every(const ArrayXd& values, Index step) {
+  return values(Eigen::seq(0, Eigen::last, step));
+}
+
 std::vector<Judged> judge_by_folds(std::span<const CalibrationKind> kinds, const FoldedSample& sample) {
   const Index m = sample.classes();
   std::vector<Judged> judged;
@@ -291,16 +297,22 @@ std::vector<Judged> judge_by_folds(std::span<const CalibrationKind> kinds, const
     double strength = 0.0;
     CrossValidation found;
     if (kind == CalibrationKind::kMatrix) {
-      // The strength is a fact of the population, not of the number of rows: a part of them finds it.
-      double least = 0.0;
+      // The strength is a fact of the population, not of the number of rows: a part of them finds it. The path begins
+      // at BCTS; where its next step is no better than what came before, the rest is freer still.
+      double least = std::numeric_limits<double>::infinity();
+      for (const Judged& simpler : judged)
+        if (simpler.candidate.kind == CalibrationKind::kBiasCorrected)
+          least = Mean(every(simpler.losses, step), part.weights()).value;
       for (const double tried : kMatrixStrengths) {
         CrossValidation next = cross_validate(part, part, CalibrationParameters(kind, m, tried), start, hessians);
         const double nll = Mean(next.losses, part.weights()).value;
-        if (strength > 0.0 && !(nll < least)) break;  // the rest of the path is freer still
+        const bool better = nll < least;
+        if (strength > 0.0 && !better) break;
         least = nll;
         strength = tried;
         start = parameters.expand(next.theta);
         found = std::move(next);
+        if (!better) break;
       }
       parameters = CalibrationParameters(kind, m, strength);
     }
