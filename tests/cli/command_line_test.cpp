@@ -275,6 +275,12 @@ TEST_F(CommandLine, NeverPrintsWhatATerminalWouldObey) {
     EXPECT_THAT(shown, HasSubstr("red"));
     EXPECT_TRUE(is_plain(shown)) << shown;
   }
+  const std::string adapted = on_terminal(
+      "cd '" + path("") +
+      "'; '" LABELSHIFT_COMMAND "' adapt --classes classes.txt --output-probs - --output-labels y.new" + files);
+  EXPECT_THAT(adapted, HasSubstr("red"));
+  EXPECT_TRUE(is_plain(adapted)) << adapted;
+  EXPECT_THAT(shell("cat y.new").out, HasSubstr(red));
   const std::string progress = on_terminal(
       "cd '" + path("") +
       "'; f=$(printf 'a\\033[2Jb'); mkfifo \"$f\"; (sleep 1.5; cat examples/tiny/target_probs.csv) > "

@@ -396,6 +396,12 @@ TEST(FederatedData, RefusesSettingsThatMakeNoFederation) {
           "than 0");
   refused({.set = kSmall, .partition = "iid", .nodes = 10'000}, ErrorKind::kInput,
           "node 1 of 10000 has no training examples; make fewer nodes, or larger shares");
+  // Ten nodes take so much of the first class that a hundredth of the smallest class is no example.
+  DataSettings crowded{.set = kSmall, .partition = "shares"};
+  crowded.train_shares.assign(10, {1000, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  crowded.train_shares.push_back(std::vector<double>(10, 100.0));
+  crowded.test_shares = crowded.train_shares;
+  refused(crowded, ErrorKind::kInput, "node 11 of 11 has no training examples; make fewer nodes, or larger shares");
 }
 
 }  // namespace

@@ -210,6 +210,12 @@ TEST_F(PredictorTest, FindsItsNetWhereBothWereMoved) {
                "the net of DIR/two/predictors/p: cannot read DIR/two/nets/small.pt: no such file or directory; check "
                "the path",
                [&] { load_predictor(path("two/predictors/p")); });
+  try {
+    load_predictor(path("two/predictors/p"));
+    ADD_FAILURE() << "the net is not where it was";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.remedy(), Remedy::kMovedNet);
+  }
   EXPECT_EQ(load_predictor(path("two/predictors/p"), {.net = path("small.pt")}).net->spec().name, path("small.pt"));
   file("small.pt", bytes_of(net) + "x");
   expect_error(ErrorKind::kInput,

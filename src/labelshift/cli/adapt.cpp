@@ -180,7 +180,7 @@ void add_adapt(CLI::App& app) {
   command.footer(R"(Example:
   labelshift adapt --source-probs examples/tiny/source_probs.csv \
     --source-labels examples/tiny/source_labels.csv \
-    --target-probs examples/tiny/target_probs.csv --calibration bcts \
+    --target-probs examples/tiny/target_probs.csv \
     --output-probs corrected.csv --output-labels labels.csv)");
   command.callback([options] { adapt(*options); });
 }

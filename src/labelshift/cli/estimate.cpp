@@ -107,7 +107,7 @@ void add_estimate(CLI::App& app) {
   command.footer(R"(Example:
   labelshift estimate --source-probs examples/tiny/source_probs.csv \
     --source-labels examples/tiny/source_labels.csv \
-    --target-probs examples/tiny/target_probs.csv --calibration bcts --plot mix.svg)");
+    --target-probs examples/tiny/target_probs.csv --plot mix.svg)");
   command.callback([options] { estimate(*options); });
 }
 

@@ -51,6 +51,8 @@ const char* advice(Remedy remedy) {
       return "; \"labelshift data\" says how to get it";
     case Remedy::kCpu:
       return "; use --device cpu";
+    case Remedy::kMovedNet:
+      return "; if the net was moved, say where it is now with --model";
     case Remedy::kOutputFolder:
       return " with --output";
     case Remedy::kResume:
@@ -71,13 +73,13 @@ int main(int argc, char** argv) {
     use_one_blas_thread();
     return cli::run(argc, argv);
   } catch (const Error& error) {
-    std::cerr << "error: " << cli::printable(std::string(error.what()) + cli::advice(error.remedy())) << '\n';
+    std::cerr << "error: " << printable(std::string(error.what()) + cli::advice(error.remedy())) << '\n';
     return cli::exit_status(error.kind());
   } catch (const std::bad_alloc&) {
     std::cerr << "error: out of memory\n";
     return cli::exit_status(ErrorKind::kSystem);
   } catch (const std::exception& bug) {
-    std::cerr << "internal error, please report it: " << cli::printable(bug.what(), "\n") << '\n';
+    std::cerr << "internal error, please report it: " << printable(bug.what(), "\n") << '\n';
     return cli::kInternalError;
   }
 }

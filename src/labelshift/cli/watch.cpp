@@ -53,12 +53,16 @@ class Watch {
     const std::string calibration = possible_calibration(options.estimator.calibration, unseen);
     if (input.source_prior) check_unseen(unseen, input.class_names, calibration, options.estimator.estimator);
     if (!unseen.empty()) why_untested_ = "the source has no example of " + list_classes(unseen, classes_);
-    const CalibrationCandidate kind =
-        choose_calibration(calibration_kinds(calibration), source.scores, source.labels, source.weights).for_estimate();
-    calibration_ = fit_calibration(kind.kind, source.scores, source.labels, source.weights, kind.strength).calibration;
     source_prior_ = input.source_prior ? *input.source_prior
                                        : label_prior(source.labels, source.weights, input.classes(),
                                                      options.estimator.smoothing, input.class_names);
+    const std::vector<CalibrationKind> kinds = calibration_kinds(calibration);
+    const CalibrationCandidate kind =
+        choose_calibration(kinds, source.scores, source.labels, source.weights).for_estimate();
+    CalibrationFit fit =
+        fit_calibration(kind.kind, source.scores, source.labels, source.weights, kind.strength, kind.near);
+    if (kinds.size() > 1 && !input.source_prior) match_prior(source_prior_, source.scores, source.weights, fit);
+    calibration_ = fit.calibration;
     const CalibratedProbabilities calibrated = apply_calibration(calibration_, source.scores);
     const CalibratedProbabilities raw = uncalibrated(source.scores);
     std::optional<Moments> source_moments;

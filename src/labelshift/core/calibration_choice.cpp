@@ -9,6 +9,7 @@
 #include "labelshift/core/calibration_objective.hpp"
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/probabilities.hpp"
+#include "labelshift/core/scores.hpp"
 #include "labelshift/core/settings.hpp"
 
 namespace labelshift {
@@ -384,6 +385,19 @@ CalibrationChoice choose_calibration(std::span<const CalibrationKind> kinds, con
   std::vector<Judged> judged;
   for (const CalibrationKind kind : tried) judged.push_back({{.kind = kind}, held_out.losses(kind)});
   return choose(std::move(judged), held_out.weights(), m, effective_rows(weights, source.values.rows()));
+}
+
+void match_prior(const Eigen::VectorXd& prior, const Scores& source, std::span<const double> weights,
+                 CalibrationFit& fit) {
+  if (fit.kind != CalibrationKind::kNone && fit.kind != CalibrationKind::kTemperature) return;
+  VectorXd mean = VectorXd::Zero(prior.size());
+  for_each_block(fit.calibration, source, 0, source.values.rows(), [&](const CalibrationBlock& block) {
+    for (Index i = 0; i < block.f.rows(); ++i)
+      mean += (weights.empty() ? 1.0 : weights[static_cast<std::size_t>(block.first + i)]) * block.f.row(i).matrix();
+  });
+  mean /= total_weight(weights, source.values.rows());
+  fit.calibration.bias = (prior.array() / mean.array().max(kProbabilityFloor)).log();
+  fit.calibration.bias.array() -= fit.calibration.bias.mean();
 }
 
 }  // namespace labelshift

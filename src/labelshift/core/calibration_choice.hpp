@@ -55,4 +55,12 @@ struct CalibrationChoice {
 CalibrationChoice choose_calibration(std::span<const CalibrationKind> kinds, const Scores& source,
                                      std::span<const int> labels, std::span<const double> weights = {});
 
+/// Gives a fit of kNone or kTemperature the biases that make up for a counted prior; others have them already.
+///
+/// A calibration without biases leaves the mean prediction of the source where it is, some noise away from the counted
+/// prior, and f / p_tr would carry that noise. With these biases Eq. (3) is that with the mean prediction as p_tr,
+/// which is the better estimate of it if f is calibrated.
+void match_prior(const Eigen::VectorXd& prior, const Scores& source, std::span<const double> weights,
+                 CalibrationFit& fit);
+
 }  // namespace labelshift

@@ -37,7 +37,7 @@ template <typename Loop>
   loop();
 }
 template <typename Loop>
-[[gnu::target("avx2")]] void with_avx2(const Loop& loop) {
+[[gnu::target("avx2,fma")]] void with_avx2(const Loop& loop) {
   loop();
 }
 #endif

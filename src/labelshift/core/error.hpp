@@ -21,6 +21,7 @@ enum class Remedy {
   kDatasetSource,        // say where the files of a data set are
   kGetDataset,           // get a data set that is not there
   kCpu,                  // compute on the CPU
+  kMovedNet,             // say where the net of a predictor is now
   kOutputFolder,         // write to another folder
   kResume,               // go on with what was stopped, or write to another folder
 };

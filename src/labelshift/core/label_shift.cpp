@@ -146,7 +146,8 @@ class Estimation {
       progress("calibrating", 0.0);
       result.calibration_choice = choose_calibration(kinds_, source->scores, source->labels, source->weights);
       result.calibration_fit = fit(result.calibration_choice->for_estimate(), source->weights);
-      if (is_chosen() && !problem_.source_prior) match_prior(result.source_prior, *result.calibration_fit);
+      if (is_chosen() && !problem_.source_prior)
+        match_prior(result.source_prior, source->scores, source->weights, *result.calibration_fit);
     }
     const Calibrated calibrated(problem_, result.calibration_fit, result.source_prior, entry_.family);
     progress("estimating", 0.0);
@@ -215,18 +216,6 @@ class Estimation {
   };
 
   bool is_chosen() const { return kinds_.size() > 1; }
-
-  /// A calibration without biases leaves the mean prediction of the source where it is, some noise away from the
-  /// counted prior, and f / p_tr would carry that noise. Biases that make up for it are those of Eq. (3) with the mean
-  /// prediction as p_tr, which is the better estimate of it if f is calibrated.
-  void match_prior(const Eigen::VectorXd& prior, CalibrationFit& fit) const {
-    if (fit.kind != CalibrationKind::kNone && fit.kind != CalibrationKind::kTemperature) return;
-    const SourceExamples& source = *problem_.source;
-    Moments moments;
-    moments.add(Calibrated::make(fit, source.scores).view(), source.weights);
-    fit.calibration.bias = (prior.array() / moments.mean.array().max(kProbabilityFloor)).log();
-    fit.calibration.bias.array() -= fit.calibration.bias.mean();
-  }
 
   CalibrationFit fit(const CalibrationCandidate& kind, std::span<const double> source_weights) const {
     const SourceExamples& source = *problem_.source;

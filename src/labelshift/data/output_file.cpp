@@ -11,6 +11,7 @@
 
 #include "labelshift/core/error.hpp"
 #include "labelshift/data/input_file.hpp"
+#include "labelshift/data/printable.hpp"
 
 namespace labelshift {
 namespace {
@@ -61,6 +62,8 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::write(std::string_view bytes) {
+  std::string shown;
+  if (::isatty(descriptor_)) bytes = shown = printable(bytes, "\n\t");
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno != EINTR) fail(errno);

@@ -7,7 +7,7 @@ namespace labelshift {
 
 /// A file that appears whole or not at all: it is written under another name in the same directory and takes its own
 /// name, over a file of that name, in commit(). Without commit() nothing is left behind. A pipe or device such as
-/// /dev/stdout is written directly.
+/// /dev/stdout is written directly, and a terminal gets printable text alone.
 class OutputFile {
  public:
   /// Throws Error{kSystem} saying why `path` cannot be written.

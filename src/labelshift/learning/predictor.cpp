@@ -107,7 +107,7 @@ void check_net(const std::string& path, const std::string& net, const std::strin
   try {
     found = sha256_of(read_file(net));
   } catch (const Error& error) {
-    throw Error(ErrorKind::kInput, fmt::format("the net of {}: {}", path, error.what()));
+    throw Error(ErrorKind::kInput, fmt::format("the net of {}: {}", path, error.what()), Remedy::kMovedNet);
   }
   if (!sum.empty() && found != sum)
     throw Error(ErrorKind::kInput,
