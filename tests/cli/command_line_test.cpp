@@ -277,10 +277,10 @@ TEST_F(CommandLine, NeverPrintsWhatATerminalWouldObey) {
   }
   const std::string adapted = on_terminal(
       "cd '" + path("") +
-      "'; '" LABELSHIFT_COMMAND "' adapt --classes classes.txt --output-probs - --output-labels y.new" + files);
+      "'; '" LABELSHIFT_COMMAND "' adapt --classes classes.txt --output-probs - --output-labels new.csv" + files);
   EXPECT_THAT(adapted, HasSubstr("red"));
   EXPECT_TRUE(is_plain(adapted)) << adapted;
-  EXPECT_THAT(shell("cat y.new").out, HasSubstr(red));
+  EXPECT_THAT(shell("cat new.csv").out, HasSubstr(red));
   const std::string progress = on_terminal(
       "cd '" + path("") +
       "'; f=$(printf 'a\\033[2Jb'); mkfifo \"$f\"; (sleep 1.5; cat examples/tiny/target_probs.csv) > "

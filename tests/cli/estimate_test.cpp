@@ -67,9 +67,45 @@ TEST_F(Estimate, WarnsOfLabelsThatAreOfOtherRows) {
   const CommandResult right = warned("examples/tiny/source_labels.csv");
   EXPECT_THAT(right.err, testing::Not(testing::HasSubstr("source labels")));
   EXPECT_THAT(right.out, testing::ContainsRegex("The classifier is right on [0-9.]+ % of the source\\."));
+  const CommandResult wrong = warned("shuffled.csv");
+  EXPECT_THAT(wrong.err, testing::HasSubstr("warning: the probabilities do not clearly say more of the source labels "
+                                            "than the label mix does (their NLL after calibration is "));
+  EXPECT_THAT(wrong.out, testing::HasSubstr("Verdict: nothing can be said of the label mix, since the probabilities do "
+                                            "not predict the source labels.\n"));
+  const CommandResult watched = labelshift(
+      "watch --source-probs examples/tiny/source_probs.csv --source-labels shuffled.csv < "
+      "examples/tiny/target_probs.csv");
+  EXPECT_THAT(watched.err, testing::HasSubstr("warning: the probabilities do not clearly say more"));
+  EXPECT_THAT(watched.out, testing::HasSubstr("No alarm: nothing can be said of the label mix, since"));
+  const CommandResult adapted = labelshift(
+      "adapt --if-fits --output-probs left.csv --source-probs examples/tiny/source_probs.csv --source-labels "
+      "shuffled.csv --target-probs examples/tiny/target_probs.csv");
+  EXPECT_EQ(adapted.status, 0);
+  EXPECT_THAT(adapted.err, testing::HasSubstr("the source tells nothing, so the predictions were left alone"));
+  EXPECT_THAT(adapted.out, testing::HasSubstr("Left 200 rows as they were."));
+}
+
+TEST_F(Estimate, WarnsOfColumnsInAnotherOrderThanTheLabels) {
+  shell(
+      "for f in source target; do awk -F, -v OFS=, 'NR == 1 {print; next} {print $2, $1, $3}' "
+      "examples/tiny/${f}_probs.csv > $f.csv; done");
+  const json swapped = json::parse(labelshift("estimate --format json --source-probs source.csv --source-labels "
+                                              "examples/tiny/source_labels.csv --target-probs target.csv")
+                                       .out);
+  EXPECT_EQ(swapped["verdict"], "wrong-source");
   EXPECT_THAT(
-      warned("shuffled.csv").err,
-      testing::HasSubstr("warning: the probabilities say no more of the source labels than the label mix does"));
+      swapped["warnings"].dump(),
+      testing::HasSubstr("columns look permuted: where the probabilities say Pullover, the source label is mostly "
+                         "Coat"));
+}
+
+TEST_F(Estimate, SaysThatALabelShiftDoesNotFitAlsoBesideCsv) {
+  const CommandResult result = labelshift(
+      "estimate --format csv --source-probs examples/fashion-mnist/source_probs.npy --source-labels "
+      "examples/fashion-mnist/source_labels.csv --classes examples/fashion-mnist/classes.txt --target-probs "
+      "examples/fashion-mnist/target_blurred_probs.npy");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.err, testing::StartsWith("warning: the label-shift assumption does NOT fit"));
 }
 
 TEST_F(Estimate, JsonHasExactlyTheDocumentedKeys) {
@@ -131,7 +167,7 @@ TEST_F(Estimate, TheTableShowsEveryClassAndSaysWhatItMeans) {
   EXPECT_THAT(result.out, StartsWith("class        source  target     low    high  ratio    low   high\nT-shirt/top "));
   for (const char* part : {"\nAnkle boot ", "Found by mlls-sqp in ", " of the best likelihood.",
                            "Calibration bcts took the source's NLL from ", "Verdict: the label mix has moved (p ",
-                           "and a label shift explains the new data (fit p ", "95 % intervals"})
+                           "and nothing speaks against a label shift (fit p ", "95 % intervals"})
     EXPECT_THAT(result.out, HasSubstr(part));
   const CommandResult blurred =
       labelshift("estimate" + kFashionSource + "--target-probs examples/fashion-mnist/target_blurred_probs.npy");
@@ -168,7 +204,8 @@ TEST_F(Estimate, WarnsOfATargetThatIsTooSmall) {
       "--target-probs one.csv");
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(result.err,
-            "warning: the target has 1 row, too few to tell its class mix: the intervals say how little is known\n");
+            "warning: the target has 1 row, too few to tell its class mix: what is estimated from them, or corrected "
+            "by them, says little\n");
 }
 
 TEST_F(Estimate, LeavesOutColumnsThatAreNoClasses) {
@@ -347,6 +384,25 @@ TEST_F(Estimate, WritesTheResultAndThePictureToFiles) {
   EXPECT_THAT(picture, HasSubstr("<svg "));
   EXPECT_THAT(picture, HasSubstr("Pullover"));
   EXPECT_THAT(picture, HasSubstr("Verdict: the label mix has moved (p "));
+}
+
+TEST_F(Estimate, WritesInTheFormatOfTheEnding) {
+  EXPECT_EQ(labelshift("estimate --output result.json" + kTiny).status, 0);
+  EXPECT_EQ(bytes_of(path("result.json")), labelshift("estimate --format json" + kTiny).out);
+  EXPECT_EQ(labelshift("estimate --output result.json --format table" + kTiny).status, 0);
+  EXPECT_EQ(bytes_of(path("result.json")), labelshift("estimate" + kTiny).out);
+}
+
+TEST_F(Estimate, NeverWritesOverWhatItReads) {
+  shell("cp examples/tiny/target_probs.csv target.csv; ln target.csv link.csv");
+  const std::string from =
+      " --source-probs examples/tiny/source_probs.csv --source-labels examples/tiny/source_labels.csv --target-probs "
+      "target.csv";
+  const std::string why = " would write over the file that --target-probs reads; give it another name";
+  expect_failure("estimate --output ./target.csv" + from, kUsage, "--output" + why);
+  expect_failure("estimate --output link.csv" + from, kUsage, "--output" + why);
+  expect_failure("adapt --output-probs target.csv" + from, kUsage, "--output-probs" + why);
+  EXPECT_EQ(bytes_of(path("target.csv")), bytes_of(path("examples/tiny/target_probs.csv")));
 }
 
 TEST_F(Estimate, RefusesTwoResultsInOneFile) {

@@ -98,36 +98,35 @@ std::string summary(const AdaptOptions& options, const Report& report) {
 
 /// What is to be said of a correction that the tests do not support.
 std::optional<std::string> doubt(const Report& report) {
+  const Finding finding = verdict_on(report.result, report.classes).finding;
+  if (!report.adaptation->corrected && finding == Finding::kWrongSource)
+    return "the source tells nothing, so the predictions were left alone";
   if (!report.adaptation->corrected)
     return report.result.fit_test
                ? "the label-shift assumption does NOT fit, so the predictions were left alone"
                : "the label-shift assumption could not be tested, so the predictions were left alone; drop --if-fits "
                  "to have them corrected anyway";
-  if (verdict_on(report.result, report.classes).finding != Finding::kDoesNotFit) return std::nullopt;
+  if (finding != Finding::kDoesNotFit) return std::nullopt;
   return fmt::format(
       "the label-shift assumption does NOT fit ({}), so the corrected predictions may be worse than the "
       "classifier's own; --if-fits leaves them alone then",
       p_value_text(report.result.fit_test->p_value));
 }
 
-void check_outputs(const AdaptOptions& options) {
+void check_options(const AdaptOptions& options) {
   if (options.output_probs.empty() && options.output_labels.empty())
     throw Error(ErrorKind::kUsage, "nothing to write; give --output-probs, --output-labels or both");
-  const std::array<std::array<std::string, 2>, 3> outputs{{{"--output-probs", options.output_probs},
-                                                           {"--output-labels", options.output_labels},
-                                                           {"--report", options.report}}};
-  for (std::size_t one = 0; one < outputs.size(); ++one)
-    for (std::size_t other = one + 1; other < outputs.size(); ++other)
-      if (same_file(outputs[one][1], outputs[other][1]))
-        throw Error(ErrorKind::kUsage,
-                    fmt::format("{} and {} are the same file; give each its own", outputs[one][0], outputs[other][0]));
+  const std::array outputs{OptionFile{"--output-probs", options.output_probs},
+                           OptionFile{"--output-labels", options.output_labels},
+                           OptionFile{"--report", options.report}};
+  check_outputs(outputs, input_files(options.input));
   if (options.if_fits && options.input.source_probs.empty())
     throw Error(ErrorKind::kUsage, "--if-fits needs a test of the fit; give --source-probs and --source-labels too");
-  for (const auto& output : outputs) check_writable(output[1]);
+  for (const OptionFile& output : outputs) check_writable(output.path);
 }
 
 void adapt(const AdaptOptions& options) {
-  check_outputs(options);
+  check_options(options);
   std::optional<Progress> progress(std::in_place);
   const Input input = read_input(options.input, options.estimator, *progress);
   Report report{.options = label_shift_options(options.estimator, options.seed),
@@ -135,11 +134,11 @@ void adapt(const AdaptOptions& options) {
                 .warnings = input.warnings};
   report.result = analyse_label_shift(input.problem(), report.options,
                                       [&](std::string_view stage, double done) { progress->show(stage, done); });
-  const bool fits = report.result.fit_test && verdict_on(report.result, report.classes).finding != Finding::kDoesNotFit;
+  const Finding finding = verdict_on(report.result, report.classes).finding;
+  const bool fits = report.result.fit_test && finding != Finding::kDoesNotFit && finding != Finding::kWrongSource;
   report.adaptation = write_rows(options, input, report.result, fits || !options.if_fits, *progress);
   progress.reset();
-  for (std::string& warning : result_warnings(report.options, report.result))
-    report.warnings.push_back(std::move(warning));
+  for (std::string& warning : result_warnings(report)) report.warnings.push_back(std::move(warning));
   if (const auto warning = doubt(report)) report.warnings.push_back(*warning);
   for (const std::string& warning : report.warnings) warn(warning);
   if (!options.report.empty()) write_whole(options.report, format_report(report, "json"));

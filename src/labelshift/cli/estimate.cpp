@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <filesystem>
 #include <memory>
 
@@ -47,13 +48,13 @@ Report make_report(const EstimateOptions& options) {
   Report report{.options = analysis, .classes = input.shown_names(), .warnings = input.warnings};
   report.result = analyse_label_shift(input.problem(), analysis,
                                       [&](std::string_view stage, double done) { progress.show(stage, done); });
-  for (std::string& warning : result_warnings(analysis, report.result)) report.warnings.push_back(std::move(warning));
+  for (std::string& warning : result_warnings(report)) report.warnings.push_back(std::move(warning));
   return report;
 }
 
 void estimate(const EstimateOptions& options) {
-  if (same_file(options.output, options.plot))
-    throw Error(ErrorKind::kUsage, "--output and --plot are the same file; give each its own");
+  check_outputs(std::array{OptionFile{"--output", options.output}, OptionFile{"--plot", options.plot}},
+                input_files(options.input));
   if (options.plot == "/dev/stdout" && options.output.empty())
     throw Error(ErrorKind::kUsage, "--plot is standard output, where the result goes too; give --output a file");
   // A name without ending, such as /dev/stdout, promises nothing.
@@ -64,6 +65,10 @@ void estimate(const EstimateOptions& options) {
   check_writable(options.plot);
   const Report report = make_report(options);
   for (const std::string& warning : report.warnings) warn(warning);
+  // A CSV file has no place for a verdict.
+  if (const Verdict verdict = verdict_on(report.result, report.classes);
+      options.format == "csv" && verdict.finding == Finding::kDoesNotFit)
+    warn(verdict.text);
   if (!options.plot.empty()) write_whole(options.plot, plot_of(report));
   const std::string text = format_report(report, options.format);
   if (options.output.empty())
@@ -92,7 +97,9 @@ void add_estimate(CLI::App& app) {
       ->group("Estimation");
   add_seed_option(command, options->seed);
   const char* group = "Output; - as a file is standard output";
-  add_choice(command, "--format", options->format, "format", kFormats, "How to print the result")->group(group);
+  const CLI::Option* format = add_choice(command, "--format", options->format, "format", kFormats,
+                                         "How to print the result; by default as the ending of --output says")
+                                  ->group(group);
   command.add_option("--output", options->output, "Write the result here rather than to standard output")
       ->type_name("FILE")
       ->transform(standard_output())
@@ -108,7 +115,11 @@ void add_estimate(CLI::App& app) {
   labelshift estimate --source-probs examples/tiny/source_probs.csv \
     --source-labels examples/tiny/source_labels.csv \
     --target-probs examples/tiny/target_probs.csv --plot mix.svg)");
-  command.callback([options] { estimate(*options); });
+  command.callback([options, format] {
+    const std::string ending = std::filesystem::path(options->output).extension();
+    if (format->count() == 0 && (ending == ".json" || ending == ".csv")) options->format = ending.substr(1);
+    estimate(*options);
+  });
 }
 
 }  // namespace labelshift::cli

@@ -232,6 +232,16 @@ void add_data_options(CLI::App& command, DataInput& options, const std::string& 
       ->group(group);
 }
 
+std::vector<OptionFile> input_files(const InputOptions& options) {
+  return {{"--source-probs", options.source_probs},
+          {"--source-labels", options.source_labels},
+          {"--source-weights", options.source_weights},
+          {"--source-prior", options.source_prior},
+          {"--target-probs", options.target_probs},
+          {"--target-weights", options.target_weights},
+          {"--classes", options.classes}};
+}
+
 void add_source_options(CLI::App& command, InputOptions& options) {
   const auto file = [&](const char* name, std::string& path, const char* description) {
     command.add_option(name, path, description)

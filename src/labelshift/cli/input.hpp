@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "labelshift/cli/progress.hpp"
+#include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/label_shift.hpp"
 #include "labelshift/data/matrix_file.hpp"
 #include "labelshift/data/table_reader.hpp"
@@ -22,6 +23,9 @@ struct InputOptions {
   bool renormalise = false;
   ColumnChoice columns;  // of the tables of scores
 };
+
+/// The files that these options name.
+std::vector<OptionFile> input_files(const InputOptions& options);
 
 /// How to estimate.
 struct EstimatorOptions {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 
@@ -128,8 +129,10 @@ std::string summary(const PredictOptions& options, const Predictor& predictor, s
 }
 
 void predict(const PredictOptions& options) {
-  if (same_file(options.output, options.labels_output))
-    throw Error(ErrorKind::kUsage, "--output and --labels-output are the same file; give each its own");
+  check_outputs(
+      std::array{OptionFile{"--output", options.output}, OptionFile{"--labels-output", options.labels_output}},
+      std::array{OptionFile{"--predictor", options.predictor}, OptionFile{"--model", options.model},
+                 OptionFile{"--data", options.input.data}, OptionFile{"--labels", options.input.labels.file}});
   check_writable(options.output);
   check_writable(options.labels_output);
   std::optional<Progress> progress(std::in_place);

@@ -213,6 +213,29 @@ std::string format_report(const Report& report, const std::string& format) {
   return table_text(report);
 }
 
+std::string unusable_source(const SourceEvidence& evidence) {
+  if (!evidence.permuted.empty()) return "the columns and the source labels are in different orders";
+  return evidence.says_labels() ? "" : "the probabilities do not predict the source labels";
+}
+
+std::optional<std::string> source_warning(const SourceEvidence& evidence, const std::vector<std::string>& classes) {
+  const auto name = [&](std::size_t i) { return classes[static_cast<std::size_t>(evidence.permuted[i])]; };
+  if (!evidence.permuted.empty())
+    return fmt::format(
+        "columns look permuted: where the probabilities say {}, the source label is mostly {}, so shares would be "
+        "those "
+        "of other classes; check that columns are in the order of the classes",
+        name(0), name(1));
+  if (evidence.says_labels()) return std::nullopt;
+  return fmt::format(
+      "the probabilities do not clearly say more of the source labels than the label mix does (their NLL after "
+      "calibration is {:.3f} +- {:.3f}, that of the mix {:.3f}), so nothing can be estimated from them; check that "
+      "source "
+      "probabilities and labels are of the same rows in the same order, and that columns are in the order of the "
+      "classes",
+      evidence.nll, evidence.nll_error, evidence.prior_entropy);
+}
+
 Verdict verdict_on(const LabelShiftResult& result, const std::vector<std::string>& classes) {
   const bool source = result.calibration_fit.has_value();
   return judge({.shift_test = result.shift_test,
@@ -221,19 +244,23 @@ Verdict verdict_on(const LabelShiftResult& result, const std::vector<std::string
                                 : !result.unseen.empty()
                                     ? "the source has no example of " + list_classes(result.unseen, classes)
                                     : "there are too few rows, or too few different predictions",
-                .needs_calibrated = !source || !result.unseen.empty()});
+                .needs_calibrated = !source || !result.unseen.empty(),
+                .unusable_source = result.source_evidence ? unusable_source(*result.source_evidence) : ""});
 }
 
 std::string verdict_line(const Report& report) {
   return fmt::format("Verdict: {}.", verdict_on(report.result, report.classes).text);
 }
 
-std::vector<std::string> result_warnings(const LabelShiftOptions& options, const LabelShiftResult& result) {
+std::vector<std::string> result_warnings(const Report& report) {
+  const LabelShiftOptions& options = report.options;
+  const LabelShiftResult& result = report.result;
   std::vector<std::string> warnings;
   const RatioEstimate& estimate = result.estimate;
   if (result.target_rows < std::max(kFewRows, static_cast<double>(result.target_prior.size())))
     warnings.push_back(
-        fmt::format("the target has {:.4g} row{}, too few to tell its class mix: the intervals say how little is known",
+        fmt::format("the target has {:.4g} row{}, too few to tell its class mix: what is estimated from them, or "
+                    "corrected by them, says little",
                     result.target_rows, result.target_rows == 1.0 ? "" : "s"));
   if (estimate.stopped_by == StopReason::kRounding)
     warnings.push_back(
@@ -248,12 +275,8 @@ std::vector<std::string> result_warnings(const LabelShiftOptions& options, const
         has_setting(options.estimator, "max-iterations")
             ? "raise the limit with --set max-iterations=N, or ask for less with --tolerance"
             : fmt::format("use --estimator {}", EstimatorOptions().estimator)));
-  if (const auto& evidence = result.source_evidence; evidence && !evidence->says_labels())
-    warnings.push_back(fmt::format(
-        "the probabilities say no more of the source labels than the label mix does (their NLL after calibration is "
-        "{:.3f}, that of the mix {:.3f}), so nothing can be estimated from them; check that source probabilities and "
-        "labels are of the same rows in the same order, and that columns are in the order of the classes",
-        evidence->nll, evidence->prior_entropy));
+  if (result.source_evidence)
+    if (const auto warning = source_warning(*result.source_evidence, report.classes)) warnings.push_back(*warning);
   if (result.calibration_fit && !result.calibration_fit->converged)
     warnings.push_back(fmt::format("calibration {} did not converge; use a simpler one, such as --calibration ts",
                                    to_string(result.calibration_fit->kind)));

@@ -31,6 +31,11 @@ struct Report {
 /// The report in one of kFormats.
 std::string format_report(const Report& report, const std::string& format);
 
+/// Why the source examples tell nothing, to go on from "since"; empty if they do.
+std::string unusable_source(const SourceEvidence& evidence);
+/// The same as a warning, with what to check.
+std::optional<std::string> source_warning(const SourceEvidence& evidence, const std::vector<std::string>& classes);
+
 /// What the tests say together.
 Verdict verdict_on(const LabelShiftResult& result, const std::vector<std::string>& classes);
 
@@ -38,7 +43,7 @@ Verdict verdict_on(const LabelShiftResult& result, const std::vector<std::string
 std::string verdict_line(const Report& report);
 
 /// Warnings about the result itself: what makes it worth little, and what to do about it.
-std::vector<std::string> result_warnings(const LabelShiftOptions& options, const LabelShiftResult& result);
+std::vector<std::string> result_warnings(const Report& report);
 
 /// A cell of a CSV file, quoted if it has to be.
 std::string csv_cell(const std::string& text);

@@ -63,7 +63,23 @@ bool same_file(const std::string& one, const std::string& other) {
     std::error_code ignored;  // a path that cannot be resolved is nobody else's
     return std::filesystem::weakly_canonical(std::filesystem::absolute(path), ignored);
   };
-  return one == other || (!resolved(one).empty() && resolved(one) == resolved(other));
+  std::error_code ignored;
+  return one == other || (!resolved(one).empty() && resolved(one) == resolved(other)) ||
+         std::filesystem::equivalent(one, other, ignored);
+}
+
+void check_outputs(std::span<const OptionFile> outputs, std::span<const OptionFile> inputs) {
+  std::error_code ignored;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    for (const OptionFile& other : outputs.subspan(i + 1))
+      if (same_file(outputs[i].path, other.path))
+        throw Error(ErrorKind::kUsage,
+                    fmt::format("{} and {} are the same file; give each its own", outputs[i].option, other.option));
+    for (const OptionFile& input : inputs)
+      if (same_file(outputs[i].path, input.path) && std::filesystem::is_regular_file(input.path, ignored))
+        throw Error(ErrorKind::kUsage, fmt::format("{} would write over the file that {} reads; give it another name",
+                                                   outputs[i].option, input.option));
+  }
 }
 
 void check_writable(const std::string& path) {

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <istream>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,14 @@ void check_writable(const std::string& path);
 
 /// Whether both name one file, neither path being empty.
 bool same_file(const std::string& one, const std::string& other);
+
+/// A file that an option names.
+struct OptionFile {
+  const char* option;
+  std::string path;  // empty if the option was not given
+};
+/// Throws Error{kUsage} if two outputs are the same file, or one is a regular file that is also read.
+void check_outputs(std::span<const OptionFile> outputs, std::span<const OptionFile> inputs);
 
 /// While one lives, SIGINT, SIGTERM and SIGHUP wait for it to end, so that destructors can take half-written files
 /// away; then the signal does what it always does.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -318,6 +319,9 @@ std::string table_text(const TrainOptions& options, const Trained& trained) {
 
 void train(const TrainOptions& options) {
   check_options(options);
+  check_outputs(std::array{OptionFile{"--output", options.output}},
+                std::array{OptionFile{"--data", options.input.data}, OptionFile{"--model", options.model},
+                           OptionFile{"--labels", options.input.labels.file}});
   check_writable(options.output);
   std::optional<Progress> progress(std::in_place);
   progress->show("reading " + options.input.data);

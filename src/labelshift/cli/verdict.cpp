@@ -5,7 +5,9 @@
 namespace labelshift::cli {
 
 Verdict judge(const Evidence& evidence) {
-  const auto& [shift, fit, why_untested, needs_calibrated, level] = evidence;
+  const auto& [shift, fit, why_untested, needs_calibrated, unusable_source, level] = evidence;
+  if (!unusable_source.empty())
+    return {Finding::kWrongSource, fmt::format("nothing can be said of the label mix, since {}", unusable_source)};
   if (fit && fit->p_value < level)
     return {Finding::kDoesNotFit,
             fmt::format("the label-shift assumption does NOT fit ({}): more than the class mix has changed, or a class "
@@ -18,10 +20,14 @@ Verdict judge(const Evidence& evidence) {
   const std::string fit_p_value = fit ? p_value_text(fit->p_value) : "";
   if (shift.p_value < level)
     return {Finding::kMoved,
-            fit ? fmt::format("the label mix has moved ({}), and a label shift explains the new data (fit {})", p_value,
-                              fit_p_value)
+            fit ? fmt::format("the label mix has moved ({}), and nothing speaks against a label shift (fit {})",
+                              p_value, fit_p_value)
                 : fmt::format("the label mix has moved ({}), if nothing else has; that could not be tested, since {}",
                               p_value, why_untested)};
+  if (shift.p_value < Evidence::kVerdictLevel || (fit && fit->p_value < Evidence::kVerdictLevel))
+    return {Finding::kNotMoved,
+            fmt::format("there is some evidence of a change ({}{}), but not enough for an alarm at {}", p_value,
+                        fit ? ", fit " + fit_p_value : "", level)};
   return {Finding::kNotMoved,
           fit ? fmt::format("there is no evidence that the label mix has moved ({}) or anything else (fit {})", p_value,
                             fit_p_value)
@@ -32,6 +38,8 @@ Verdict judge(const Evidence& evidence) {
 
 std::string to_string(Finding finding) {
   switch (finding) {
+    case Finding::kWrongSource:
+      return "wrong-source";
     case Finding::kDoesNotFit:
       return "does-not-fit";
     case Finding::kMoved:

@@ -57,8 +57,11 @@ class Watch {
                                        : label_prior(source.labels, source.weights, input.classes(),
                                                      options.estimator.smoothing, input.class_names);
     const std::vector<CalibrationKind> kinds = calibration_kinds(calibration);
-    const CalibrationCandidate kind =
-        choose_calibration(kinds, source.scores, source.labels, source.weights).for_estimate();
+    const CalibrationChoice choice = choose_calibration(kinds, source.scores, source.labels, source.weights);
+    const SourceEvidence evidence = source_evidence(source, choice);
+    if (const auto warning = source_warning(evidence, classes_)) warn(*warning);
+    unusable_source_ = unusable_source(evidence);
+    const CalibrationCandidate& kind = choice.for_estimate();
     CalibrationFit fit =
         fit_calibration(kind.kind, source.scores, source.labels, source.weights, kind.strength, kind.near);
     if (kinds.size() > 1 && !input.source_prior) match_prior(source_prior_, source.scores, source.weights, fit);
@@ -119,6 +122,7 @@ class Watch {
                                    .fit_test = state.fit_test,
                                    .why_untested = why_untested_,
                                    .needs_calibrated = why_untested_ != kTooFew,
+                                   .unusable_source = unusable_source_,
                                    .level = options_.alarm});
     if (options_.format == "json")
       print_data(json_line(state, verdict));
@@ -203,6 +207,7 @@ class Watch {
   std::vector<std::string> classes_;
   std::vector<std::string> source_header_;
   std::string why_untested_ = kTooFew;  // why there is no fit test where there is none
+  std::string unusable_source_;
   Calibration calibration_;
   Eigen::VectorXd source_prior_;
   std::unique_ptr<IncrementalEstimator> estimator_;

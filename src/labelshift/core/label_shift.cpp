@@ -84,28 +84,25 @@ void run_tests(const LabelShiftProblem& problem, const Eigen::VectorXd& prior, L
                                          {target.view(), problem.target_weights});
 }
 
-SourceEvidence source_evidence(const SourceExamples& source, const CalibrationChoice& choice) {
-  SourceEvidence result;
-  const double total = total_weight(source.weights, source.scores.values.rows());
-  Eigen::VectorXd share = Eigen::VectorXd::Zero(source.scores.values.cols());
-  for_each_largest(source.scores.values, [&](Index i, Index predicted, double) {
-    const int label = source.labels[static_cast<std::size_t>(i)];
-    const double w = (source.weights.empty() ? 1.0 : source.weights[static_cast<std::size_t>(i)]) / total;
-    share[label] += w;
-    if (predicted == label) result.accuracy += w;
-  });
-  for (const double p : share)
-    if (p > 0.0) result.prior_entropy -= p * std::log(p);
-  const auto take = [&](const CalibrationCandidate& candidate) {
-    result.nll = candidate.nll;
-    result.nll_error = candidate.nll_error;
-  };
-  take(choice.for_estimate());
-  // Scores that are far too sure have a large NLL too. A calibration tells them from wrong ones.
-  constexpr CalibrationKind kMends[] = {CalibrationKind::kBiasCorrected};
-  if (!result.says_labels())
-    take(choose_calibration(kMends, source.scores, source.labels, source.weights).for_estimate());
-  return result;
+/// A cycle of classes each of which is mostly the label where the scores say the one before it: clearly more than half
+/// of at least ten rows. `counts` (m, m) [said, label].
+std::vector<Index> permuted_classes(const Eigen::MatrixXd& counts) {
+  const Index m = counts.rows();
+  std::vector<Index> label_of(static_cast<std::size_t>(m), -1);
+  for (Index said = 0; said < m; ++said) {
+    Index most = 0;
+    const double rows = counts.row(said).sum();
+    const double found = counts.row(said).maxCoeff(&most);
+    if (rows >= 10.0 && found > 0.5 * rows + std::sqrt(rows)) label_of[static_cast<std::size_t>(said)] = most;
+  }
+  const auto next = [&](Index c) { return c < 0 ? c : label_of[static_cast<std::size_t>(c)]; };
+  for (Index c = 0; c < m; ++c) {
+    std::vector<Index> cycle = {c};
+    while (next(cycle.back()) != c && next(cycle.back()) >= 0 && std::ssize(cycle) < m)
+      cycle.push_back(next(cycle.back()));
+    if (std::ssize(cycle) > 1 && next(cycle.back()) == c) return cycle;
+  }
+  return {};
 }
 
 /// Up to so many source scores a bootstrap replicate chooses its calibration again; beyond it keeps the choice.
@@ -288,6 +285,34 @@ void check_unseen(std::span<const Index> unseen, std::span<const std::string> cl
     refuse(fmt::format("calibration \"{}\"", calibration), "\"none\"");
   if (find_estimator(estimator).family != EstimatorFamily::kLikelihood)
     refuse(fmt::format("estimator \"{}\"", estimator), "an mlls estimator");
+}
+
+SourceEvidence source_evidence(const SourceExamples& source, const CalibrationChoice& choice) {
+  SourceEvidence result;
+  const double total = total_weight(source.weights, source.scores.values.rows());
+  const Index m = source.scores.values.cols();
+  Eigen::VectorXd share = Eigen::VectorXd::Zero(m);
+  Eigen::MatrixXd counts = Eigen::MatrixXd::Zero(m, m);  // [said, label]
+  for_each_largest(source.scores.values, [&](Index i, Index predicted, double) {
+    const int label = source.labels[static_cast<std::size_t>(i)];
+    const double w = (source.weights.empty() ? 1.0 : source.weights[static_cast<std::size_t>(i)]) / total;
+    share[label] += w;
+    if (w > 0.0) counts(predicted, label) += 1.0;
+    if (predicted == label) result.accuracy += w;
+  });
+  result.permuted = permuted_classes(counts);
+  for (const double p : share)
+    if (p > 0.0) result.prior_entropy -= p * std::log(p);
+  const auto take = [&](const CalibrationCandidate& candidate) {
+    result.nll = candidate.nll;
+    result.nll_error = candidate.nll_error;
+  };
+  take(choice.for_estimate());
+  // Scores that are far too sure have a large NLL too. A calibration tells them from wrong ones.
+  constexpr CalibrationKind kMends[] = {CalibrationKind::kBiasCorrected};
+  if (!result.says_labels())
+    take(choose_calibration(kMends, source.scores, source.labels, source.weights).for_estimate());
+  return result;
 }
 
 LabelShiftResult analyse_label_shift(const LabelShiftProblem& problem, const LabelShiftOptions& options,

@@ -54,10 +54,16 @@ struct SourceEvidence {
   double nll = 0.0;            // of the labels given the calibrated scores, cross-validated, a mean over rows
   double nll_error = 0.0;      // its standard error
   double prior_entropy = 0.0;  // what `nll` would be if the label mix were all that is known
+  /// Two or more classes, where columns look permuted: rows whose largest score is that of one class mostly have the
+  /// label of the next, and those of the last the first.
+  std::vector<Index> permuted;
 
   /// Two standard errors.
   bool says_labels() const { return nll + 2.0 * nll_error < prior_entropy; }
 };
+
+/// `choice` was made on the same source.
+SourceEvidence source_evidence(const SourceExamples& source, const CalibrationChoice& choice);
 
 struct LabelShiftResult {
   Eigen::VectorXd source_prior;  // (m) p_tr
