@@ -92,6 +92,9 @@ def check(kind, path, inputs, expected):
 
 
 arguments = sys.argv[1:]
+if not arguments or len(arguments) % 4 or not {"mlp", "resnet18"}.issuperset(arguments[::4]):
+    print("usage: load_predictor.py (KIND FILE INPUTS LOGITS)..., KIND being mlp or resnet18", file=sys.stderr)
+    sys.exit(2)
 while arguments:
     check(*arguments[:4])
     arguments = arguments[4:]
