@@ -214,6 +214,47 @@ TEST(FitTest, RejectsWhenTheFeaturesOfOneClassBecomeNoisy) {
   }
 }
 
+TEST(FitTest, RejectsWhenTheFeaturesArePermuted) {
+  // The classifier's answers then have little to do with the classes, and only a q far from the simplex, whose own
+  // noise is huge, would explain how often each is given. Ten classes in 16 dimensions, 50 source rows each.
+  constexpr Index kClasses = 10, kFeatures = 16;
+  Rng rng(3);
+  MatrixXd means(kFeatures, kClasses);
+  for (double& x : means.reshaped()) x = rng.normal();
+  const VectorXd uniform = VectorXd::Constant(kClasses, 0.1);
+  const auto sample = [&](Index rows, const VectorXd& prior, bool permuted, std::vector<int>& labels) {
+    MatrixXd probs(rows, kClasses);
+    for (Index i = 0; i < rows; ++i) {
+      double left = rng.uniform();
+      int y = 0;
+      while (y + 1 < kClasses && (left -= prior[y]) >= 0.0) ++y;
+      labels.push_back(y);
+      VectorXd x = means.col(y);
+      for (double& feature : x) feature += rng.normal();
+      const VectorXd before = x;
+      for (Index k = 0; permuted && k < kFeatures; ++k) x[k] = before[(7 * k + 3) % kFeatures];
+      Eigen::ArrayXd f = -0.5 * (means.colwise() - x).colwise().squaredNorm().transpose().array();
+      f = (f - f.maxCoeff()).exp();
+      probs.row(i) = (f / f.sum()).matrix().transpose();
+    }
+    return probs;
+  };
+  constexpr int kDraws = 100;
+  int rejected = 0;
+  for (int i = 0; i < kDraws; ++i) {
+    VectorXd q(kClasses);
+    for (double& share : q) share = rng.gamma(0.5);
+    q /= q.sum();
+    std::vector<int> labels, unused;
+    const MatrixXd source = sample(500, uniform, false, labels);
+    const MatrixXd target = sample(250, q, true, unused);
+    const auto test = label_shift_fit_test({source, labels, {}}, {target, {}});
+    ASSERT_TRUE(test);
+    rejected += test->p_value < 0.05 ? 1 : 0;
+  }
+  EXPECT_GE(rejected, kDraws - 1);
+}
+
 TEST(FitTest, RejectsWhenAnUnseenClassMakesUpATenthOfTheTarget) {
   for (const Index classes : {3, 10}) {
     GaussianProblem problem = miscalibrated(classes);

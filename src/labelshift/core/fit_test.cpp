@@ -26,6 +26,7 @@ constexpr double kSplitCells =
 constexpr double kLeastSourceRows = 10;  // in a cell
 constexpr double kLeastTargetRows = 2;   // in a cell
 constexpr double kPseudoRow = 0.5;       // of the pooled source, added to each sample where variances are computed
+constexpr double kMostNegative = 0.5;    // the sum of shares below 0 that variances are computed with
 constexpr int kVarianceRounds = 3;
 constexpr int kMostSteps = 20;
 
@@ -131,13 +132,22 @@ class MinimumChiSquared {
     target_ = (data_.target_rows * target + kPseudoRow * pooled_) / (data_.target_rows + kPseudoRow);
   }
 
+  /// The shares that variances are computed from: q with at most kMostNegative below 0, else moved towards the simplex.
+  /// Noise makes shares of q negative; far from the simplex its own noise would be so large that it explains anything.
+  static Eigen::VectorXd plausible(const Eigen::VectorXd& q) {
+    const double negative = -q.cwiseMin(0.0).sum();
+    if (negative <= kMostNegative) return q;
+    const Eigen::VectorXd nearest = q.cwiseMax(0.0) / (1.0 + negative);
+    return nearest + kMostNegative / negative * (q - nearest);
+  }
+
   Candidate candidate(const Eigen::VectorXd& q) const {
     // V(q) = [diag(pi) - pi pi^T] / n_te + sum_c q_c^2 [diag(M_c) - M_c M_c^T] / n_c. It maps the vector of ones to
     // zero; a constant added to every entry makes it invertible and changes nothing for vectors that sum to 0, as
     // pi - M q does.
     const Index cells = target_.size();
     const Index k = q.size();
-    const Eigen::VectorXd scale = q.array() / data_.rows.array().sqrt();
+    const Eigen::VectorXd scale = plausible(q).array() / data_.rows.array().sqrt();
     Eigen::MatrixXd factors(cells, k + 1);
     factors.leftCols(k) = source_ * scale.asDiagonal();
     factors.col(k) = target_ / std::sqrt(data_.target_rows);
@@ -164,8 +174,9 @@ class MinimumChiSquared {
   /// gradient of J needs: dJ/dq_c = -2 multiplier . fitted_c, with the change of V(q) included.
   Eigen::MatrixXd fitted_source(const Candidate& at) const {
     Eigen::MatrixXd fitted = data_.source;
+    const Eigen::VectorXd q = plausible(at.q);
     for (Index c = 0; c < fitted.cols(); ++c)
-      fitted.col(c) += at.q[c] / data_.rows[c] * multinomial_covariance(source_.col(c), at.multiplier);
+      fitted.col(c) += q[c] / data_.rows[c] * multinomial_covariance(source_.col(c), at.multiplier);
     return fitted;
   }
 
