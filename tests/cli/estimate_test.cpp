@@ -386,6 +386,22 @@ TEST_F(Estimate, WritesTheResultAndThePictureToFiles) {
   EXPECT_THAT(picture, HasSubstr("Verdict: the label mix has moved (p "));
 }
 
+TEST_F(Estimate, PrintsWhatTheReadmeShows) {
+  const std::string readme = bytes_of(LABELSHIFT_EXAMPLES "/../README.md");
+  const CommandResult result = labelshift(
+      "estimate --source-probs examples/fashion-mnist/source_probs.npy --source-labels "
+      "examples/fashion-mnist/source_labels.csv --target-probs examples/fashion-mnist/target_probs.npy --classes "
+      "examples/fashion-mnist/classes.txt");
+  std::istringstream lines(result.out);
+  int found = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line.starts_with("Found by")) continue;  // how far rounding lets it come differs
+    EXPECT_THAT(readme, HasSubstr("\n    " + line + "\n"));
+    ++found;
+  }
+  EXPECT_EQ(found, 15);
+}
+
 TEST_F(Estimate, WritesInTheFormatOfTheEnding) {
   EXPECT_EQ(labelshift("estimate --output result.json" + kTiny).status, 0);
   EXPECT_EQ(bytes_of(path("result.json")), labelshift("estimate --format json" + kTiny).out);
