@@ -25,9 +25,9 @@ TEST_F(BadInput, TheGoodFilesAreGood) {
 
 TEST_F(BadInput, NumbersThatAreNoProbabilities) {
   file("B.csv", "a,b\n0.25,0.75\nnan,0.5\n");
-  expect_error("B.csv, row 2, column 1: found nan, expected a probability; use --logits for raw scores");
+  expect_error("B.csv, row 2, column 1: found nan, expected a probability; remove the row or repair it");
   file("B.csv", "a,b\n0.25,inf\n");
-  expect_error("B.csv, row 1, column 2: found inf, expected a probability; use --logits for raw scores");
+  expect_error("B.csv, row 1, column 2: found inf, expected a probability; remove the row or repair it");
   file("B.csv", "a,b\n-0.25,1.25\n");
   expect_error("B.csv, row 1, column 1: found -0.25, expected a probability; use --logits for raw scores");
   file("B.csv", "a,b\n0.25,0.75\n0.25,0.72\n");
@@ -36,12 +36,18 @@ TEST_F(BadInput, NumbersThatAreNoProbabilities) {
       "rounded ones");
   file("B.csv", "a,b\n0,0\n");
   expect_error("B.csv, row 1: the row sums to 0, expected a positive finite sum to divide it by", "--renormalise");
+  file("B.csv", "a,b\nnan,0\n");
+  expect_error(
+      "B.csv, row 1, column 1: found nan, expected a finite number that is not negative; remove the row or repair it",
+      "--renormalise");
 }
 
 TEST_F(BadInput, ALogitThatIsNotFinite) {
   file("B.csv", "a,b\n0.25,inf\n");
   expect_error("B.csv, row 1, column 2: found inf, expected a finite logit; write -1000 for a class that is ruled out",
                "--logits");
+  file("B.csv", "a,b\n0.25,nan\n");
+  expect_error("B.csv, row 1, column 2: found nan, expected a finite logit; remove the row or repair it", "--logits");
 }
 
 TEST_F(BadInput, AnotherNumberOfColumns) {
@@ -58,7 +64,9 @@ TEST_F(BadInput, TheClassesInAnotherOrder) {
   file("B.csv", "b,a\n0.25,0.75\n");
   expect_error(
       "B.csv, column 1: found \"b\", expected \"a\" as in A.csv; the columns of both must be the same classes in the "
-      "same order");
+      "same order; --columns NAME,NAME,... reads both in one order");
+  EXPECT_EQ(labelshift("estimate --source-probs A.csv --source-labels y.csv --target-probs B.csv --columns b,a").status,
+            0);
 }
 
 TEST_F(BadInput, LabelsThatAreNoClasses) {
@@ -72,12 +80,12 @@ TEST_F(BadInput, LabelsThatAreNoClasses) {
 
 TEST_F(BadInput, LengthsThatDoNotMatch) {
   file("y.csv", "a\nb\n");
-  expect_error("y.csv has 2 labels for 3 rows");
+  expect_error("y.csv has 2 labels for 3 rows; check that both are of the same rows");
   file("y.csv", "b\na\na\n");
   file("w.csv", "1\n1\n");
-  expect_error("w.csv has 2 weights for 3 rows", "--source-weights w.csv");
+  expect_error("w.csv has 2 weights for 3 rows; check that both are of the same rows", "--source-weights w.csv");
   file("w.csv", "1\n");
-  expect_error("w.csv has 1 weights for 2 rows", "--target-weights w.csv");
+  expect_error("w.csv has 1 weights for 2 rows; check that both are of the same rows", "--target-weights w.csv");
   expect_error("the prior \"0.2,0.3,0.5\" has 3 numbers, expected 2, one for each class", "--source-prior 0.2,0.3,0.5");
 }
 
@@ -86,7 +94,7 @@ TEST_F(BadInput, AClassWithoutSourceExamples) {
   const std::string message =
       "there is no source example of class b, so its share in what the classifier was trained on is unknown; give the "
       "class mix it was trained on with --source-prior, or, if that had none of the class, leave its column out with "
-      "--ignore-columns and --renormalise";
+      "--ignore-columns and --renormalise (labels that are numbers then count the columns that are left)";
   expect_error(message);
   expect_error(message, "--smoothing 1");
   expect_error(message, "--smoothing 1 --calibration bcts");
@@ -99,6 +107,8 @@ TEST_F(BadInput, AClassWithoutSourceExamples) {
   const CommandResult known =
       labelshift("estimate --source-probs A.csv --source-labels y.csv --target-probs B.csv --source-prior 0.7,0.3");
   EXPECT_EQ(known.status, 0) << known.err;
+  EXPECT_THAT(known.out, testing::HasSubstr("\nNot calibrated, since the source has no example of class b; NLL "));
+  EXPECT_THAT(known.out, testing::Not(testing::HasSubstr("--calibration auto")));
 }
 
 TEST_F(BadInput, FilesWithNothingInThem) {

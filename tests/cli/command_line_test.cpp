@@ -79,6 +79,7 @@ TEST_F(CommandLine, TheExampleOfEveryHelpWorks) {
 TEST_F(CommandLine, SuggestsWhatWasMeant) {
   EXPECT_THAT(labelshift("estimat").err,
               StartsWith("error: unknown command \"estimat\"; did you mean \"estimate\"? (known: estimate, adapt, "));
+  expect_failure("help", kUsage, "unknown command \"help\"; see labelshift --help");
   EXPECT_THAT(labelshift("estimate --target-prbs B.csv").err,
               StartsWith("error: unknown option \"--target-prbs\"; did you mean \"--target-probs\"? (known: "));
   EXPECT_THAT(labelshift("estimate --estimator mlls_em" + kTiny).err,

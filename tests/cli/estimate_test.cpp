@@ -229,16 +229,43 @@ TEST_F(Estimate, LeavesOutColumnsThatAreNoClasses) {
   EXPECT_EQ(estimate(both + "--ignore-columns 0"), plain);
   expect_failure("estimate " + both, kInput,
                  "source_id.csv, line 2, column 1: found \"s1\", expected a number; leave a column that is no class "
-                 "out with --ignore-columns, by its name or its number from 0");
+                 "out with --ignore-columns, by its name or its number from 0; names go before numbers");
   expect_failure("estimate " + source + "--target-probs index.csv", kInput,
-                 "index.csv, line 1, column 1: found no name, expected one for every column; an index column of pandas "
-                 "has none, and is called \"Unnamed: 0\"; leave a column that is no class out with --ignore-columns, "
-                 "by its name or its number from 0");
+                 "index.csv, line 1, column 1: found no name, expected one for every column; here it is called "
+                 "\"Unnamed: 0\", as in pandas; leave a column that is no class out with --ignore-columns, by its name "
+                 "or its number from 0; names go before numbers");
   EXPECT_EQ(estimate(source + "--target-probs id.csv --ignore-columns id"), plain);
   EXPECT_EQ(estimate(source + "--target-probs index.csv --ignore-columns 'Unnamed: 0'"), plain);
   expect_failure("estimate " + both + "--columns Pullover,Coat,Skirt", kUsage,
                  "source_id.csv: unknown column \"Skirt\"; did you mean \"Shirt\"? (known: id, Pullover, Coat, Shirt)");
   expect_failure("estimate " + both + "--ignore-columns id --columns 1", kUsage, "--columns excludes --ignore-columns");
+}
+
+TEST_F(Estimate, LeavesOutNoColumnThatNoFileHas) {
+  shell("paste -d, <(echo id; seq 1 200 | sed s/^/t/) examples/tiny/target_probs.csv > id.csv");
+  const std::string arguments =
+      "estimate --source-probs examples/tiny/source_probs.csv --source-labels examples/tiny/source_labels.csv "
+      "--target-probs ";
+  EXPECT_EQ(labelshift(arguments + "id.csv --ignore-columns id").status, 0);  // the source has none
+  expect_failure(arguments + "examples/tiny/target_probs.csv --ignore-columns Skirt", kUsage,
+                 "unknown column to leave out \"Skirt\"; did you mean \"Shirt\"? (known: Pullover, Coat, Shirt)");
+  expect_failure(arguments + "examples/tiny/target_probs.csv --ignore-columns 3", kUsage,
+                 "there is no column 3 to leave out, expected 0 to 2");
+}
+
+TEST_F(Estimate, ReadsWhatPandasWritesAsItsMessageSays) {
+  shell("paste -d, <(echo; seq 0 199) <(echo 0,1,2; tail -n +2 examples/tiny/target_probs.csv) > p.csv");
+  shell("sed 's/Pullover/0/; s/Coat/1/; s/Shirt/2/' examples/tiny/source_labels.csv > y.csv");
+  const std::string arguments = "estimate --source-probs s.csv --source-labels y.csv --target-probs p.csv ";
+  shell("(echo 0,1,2; tail -n +2 examples/tiny/source_probs.csv) > s.csv");
+  for (const std::string tried : {"", "--ignore-columns 0"})  // which is the class called 0
+    EXPECT_THAT(labelshift(arguments + tried).err,
+                HasSubstr(tried.empty() ? "here it is called \"Unnamed: 0\"" : "error: "));
+  const CommandResult read = labelshift(arguments + "--ignore-columns \"Unnamed: 0\"");
+  EXPECT_EQ(read.status, 0) << read.err;
+  const CommandResult turned = labelshift(arguments + "--columns 2,1,0");
+  EXPECT_EQ(turned.status, 0) << turned.err;
+  EXPECT_THAT(labelshift("estimate --help").out, HasSubstr("names go before"));
 }
 
 TEST_F(Estimate, NoticesNumbersThatAreNoScores) {
@@ -253,7 +280,7 @@ TEST_F(Estimate, NoticesNumbersThatAreNoScores) {
   file("id.csv", "0,0.25,0.75\n1,0.5,0.5\n2,0.75,0.25\n3,0.25,0.75\n");
   expect_failure(arguments + "--logits", kInput,
                  "id.csv, column 1: found the numbers of the rows, expected scores of a class; leave a column that is "
-                 "no class out with --ignore-columns, by its name or its number from 0");
+                 "no class out with --ignore-columns, by its name or its number from 0; names go before numbers");
 }
 
 TEST_F(Estimate, ADashIsStandardInputOrOutput) {

@@ -120,17 +120,46 @@ TEST_F(Watch, ABadRowIsNamedAfterWhatWasKnown) {
   EXPECT_EQ(result.status, kInput);
   EXPECT_THAT(result.out, StartsWith("After 1 row\n"));
   EXPECT_EQ(result.err,
-            "error: standard input, line 2: probabilities sum to 1.25, not 1 within 0.001; use --logits for raw scores "
-            "or --renormalise for rounded ones\n");
+            "error: standard input, line 2: probabilities sum to 1.25, not 1 within 0.001 (--skip-bad-lines goes on "
+            "without such lines); use --logits for raw scores or --renormalise for rounded ones\n");
   EXPECT_EQ(labelshift("watch --renormalise" + kTinySource + "< rows.csv").status, 0);
   file("rows.csv", "0.5,0.25,0.25\n0.5,0.5\n");
   EXPECT_THAT(labelshift("watch" + kTinySource + "< rows.csv").err, StartsWith("error: standard input, line 2"));
   file("rows.csv", "Coat,Pullover,Shirt\n0.5,0.25,0.25\n");
   expect_failure("watch" + kTinySource + "< rows.csv", kInput,
                  "standard input, column 1: found \"Coat\", expected \"Pullover\" as in "
-                 "examples/tiny/source_probs.csv; the columns of both must be the same classes in the same order");
+                 "examples/tiny/source_probs.csv; the columns of both must be the same classes in the same order; "
+                 "--columns NAME,NAME,... reads both in one order");
   expect_failure("watch" + kTinySource + "< /dev/null", kInput,
                  "standard input: found no rows, expected one row of probabilities a line");
+}
+
+TEST_F(Watch, SaysHowToLeaveOutAnIndex) {
+  file("rows.csv", "0,0.5,0.25,0.25\n1,0.25,0.25,0.5\n");
+  expect_failure("watch" + kTinySource + "< rows.csv", kInput,
+                 "standard input, line 1 has 4 columns, expected 3; leave a column that is no class out with "
+                 "--ignore-columns, by its name or its number from 0; names go before numbers");
+  EXPECT_EQ(labelshift("watch --ignore-columns 3" + kTinySource + "< examples/tiny/target_probs.csv").err,
+            "error: there is no column 3 to leave out, expected 0 to 2\n");
+  file("rows.csv", ",Pullover,Coat,Shirt\n0,0.5,0.25,0.25\n");
+  expect_failure("watch" + kTinySource + "< rows.csv", kInput,
+                 "standard input, line 1, column 1: found no name, expected one for every column; here it is called "
+                 "\"Unnamed: 0\", as in pandas; leave a column that is no class out with --ignore-columns, by its name "
+                 "or its number from 0; names go before numbers");
+  EXPECT_EQ(labelshift("watch --ignore-columns 'Unnamed: 0'" + kTinySource + "< rows.csv").status, 0);
+  expect_failure("watch --ignore-columns Unnamed" + kTinySource + "< examples/tiny/target_probs.csv", kUsage,
+                 "unknown column to leave out \"Unnamed\" (known: Pullover, Coat, Shirt)");
+}
+
+TEST_F(Watch, SaysHowToSendWhatIsNoText) {
+  expect_failure("watch" + kFashionSource + "< examples/fashion-mnist/target_probs.npy", kInput,
+                 "standard input: found a .npy array, which cannot be read here; give the path of its file, not "
+                 "packed, or send CSV");
+  const CommandResult packed = shell("gzip -c examples/tiny/target_probs.csv | labelshift watch" + kTinySource);
+  EXPECT_EQ(packed.status, kInput);
+  EXPECT_EQ(packed.err, "error: standard input: found gzip data, expected text; unpack it first: gunzip -c FILE |\n");
+  expect_failure("watch --target-probs rows.csv" + kTinySource, kUsage,
+                 "unknown option \"--target-probs\"; the rows come on standard input: < FILE");
 }
 
 TEST_F(Watch, SkipsBadLinesOnRequestAndCountsThem) {
@@ -164,17 +193,17 @@ TEST_F(Watch, SkipsBadLinesOnRequestAndCountsThem) {
 
 TEST_F(Watch, LimitsTheLengthOfALine) {
   const std::string message =
-      "standard input, line 2: found more than 65536 bytes without a line end, expected one after every row\n";
+      "standard input, line 2: found more than 65536 bytes without a line end, expected one after every row";
   const CommandResult endless =  // also in time: it need not see the end of what has none
       shell("(echo 0.5,0.25,0.25; tr '\\0' 1 < /dev/zero) | (ulimit -v 4000000; labelshift watch" + kTinySource + ")");
   EXPECT_EQ(endless.status, kInput);
-  EXPECT_EQ(endless.err, "error: " + message);
+  EXPECT_EQ(endless.err, "error: " + message + " (--skip-bad-lines goes on without such lines)\n");
   EXPECT_THAT(endless.out, StartsWith("After 1 row\n"));
   file("rows.csv", "0.5,0.25,0.25\n" + std::string(10'000'000, '1') + "\n0.25,0.25,0.5\n");
   const CommandResult skipped = labelshift("watch --skip-bad-lines" + kTinySource + "< rows.csv");
   EXPECT_EQ(skipped.status, 0);
   EXPECT_THAT(skipped.out, StartsWith("After 2 rows, bad lines skipped: 1\n"));
-  EXPECT_EQ(skipped.err, "warning: skipped 1 bad lines; the first: " + message);
+  EXPECT_EQ(skipped.err, "warning: skipped 1 bad lines; the first: " + message + "\n");
 }
 
 TEST_F(Watch, SaysAllItKnowsWhenItIsInterrupted) {

@@ -554,9 +554,11 @@ TEST(FitCalibration, RefusesWhatDoesNotFit) {
       EXPECT_THAT(error.what(), HasSubstr(message));
     }
   };
-  expect_error(good.logits(), {0, 1}, {}, "source labels has 2 labels for 10 rows");
+  expect_error(good.logits(), {0, 1}, {},
+               "source labels has 2 labels for 10 rows; check that both are of the same rows");
   expect_error(good.logits(), std::vector<int>(10, 3), {}, "source labels, row 1: found label 3, expected 0 to 2");
-  expect_error(good.logits(), good.labels, {1.0}, "source weights has 1 weights for 10 rows");
+  expect_error(good.logits(), good.labels, {1.0},
+               "source weights has 1 weights for 10 rows; check that both are of the same rows");
   expect_error(good.probs(), good.labels, {}, "source probabilities, row 1");
 }
 

@@ -26,7 +26,8 @@ TEST(CheckProbabilities, FindsTheBadRowWhereverItIs) {
     EXPECT_NO_THROW(check_probabilities(probs, "f"));
     probs(row, 2) = std::numeric_limits<float>::infinity();
     EXPECT_EQ(input_error([&] { check_probabilities(probs, "f"); }),
-              "f, row " + std::to_string(row + 1) + ", column 3: found inf, expected a probability");
+              "f, row " + std::to_string(row + 1) +
+                  ", column 3: found inf, expected a probability; remove the row or repair it");
     probs(row, 2) = 0.22f;
     EXPECT_EQ(input_error([&] { check_probabilities(probs, "f"); }),
               "f, row " + std::to_string(row + 1) + ": probabilities sum to 0.97, not 1 within 0.001");
@@ -46,7 +47,8 @@ TEST(CheckLabels, NamesTheRow) {
   const std::vector<int> labels = {0, 2, 3};
   EXPECT_NO_THROW(check_labels(labels, 3, 4, "y"));
   EXPECT_EQ(input_error([&] { check_labels(labels, 3, 3, "y"); }), "y, row 3: found label 3, expected 0 to 2");
-  EXPECT_EQ(input_error([&] { check_labels(labels, 4, 4, "y"); }), "y has 3 labels for 4 rows");
+  EXPECT_EQ(input_error([&] { check_labels(labels, 4, 4, "y"); }),
+            "y has 3 labels for 4 rows; check that both are of the same rows");
   EXPECT_EQ(input_error([&] { check_labels(std::vector<int>{-1}, 1, 3, "y"); }),
             "y, row 1: found label -1, expected 0 to 2");
 }

@@ -42,7 +42,9 @@ TEST(Renormalise, NamesTheEntryThatIsNoProbabilityAtAnyScale) {
   rows(1, 0) = -0.5;
   expect_error(rows, "probs.csv, row 2, column 1: found -0.5, expected a finite number that is not negative");
   rows(1, 0) = std::numeric_limits<double>::infinity();
-  expect_error(rows, "probs.csv, row 2, column 1: found inf, expected a finite number that is not negative");
+  expect_error(rows,
+               "probs.csv, row 2, column 1: found inf, expected a finite number that is not negative; remove the row "
+               "or repair it");
 }
 
 TEST(Renormalise, NamesTheRowThatHasNothingToDivideBy) {

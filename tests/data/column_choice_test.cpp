@@ -56,7 +56,7 @@ TEST_F(ColumnChoiceTest, SaysWhatThereIsToChoose) {
   expect_error(ErrorKind::kUsage, "t.csv: unknown column \"c\" (known: a, b)",
                [&] { read("a,b\n1,2\n", {.keep = {"c"}}); });
   expect_error(ErrorKind::kUsage, "t.csv has no column 2, expected 0 to 1",
-               [&] { read("a,b\n1,2\n", {.ignore = {"2"}}); });
+               [&] { read("a,b\n1,2\n", {.keep = {"2"}}); });
   expect_error(ErrorKind::kUsage,
                "t.csv has no header, so no column is called \"a\"; call columns by their numbers from 0",
                [&] { read("0.5,0.5\n", {.keep = {"a"}}); });
@@ -68,9 +68,35 @@ TEST_F(ColumnChoiceTest, SaysWhatThereIsToChoose) {
   });
 }
 
-TEST_F(ColumnChoiceTest, ANameToIgnoreNeedNotBeThere) {  // it may be in another table that is read with the same choice
-  EXPECT_EQ(read("0.5,0.5\n", {.ignore = {"id"}}).values.cols(), 2);
-  EXPECT_EQ(read("a,b\n0.5,0.5\n", {.ignore = {"id"}}).values.cols(), 2);
+TEST_F(ColumnChoiceTest, NumbersThatAreNamesMakeAHeader) {
+  for (const std::string text : {"0,1,2\n0.5,0.3,0.2\n", "id,0,1,2\nx,0.5,0.3,0.2\n", ",0,1,2\n0,0.5,0.3,0.2\n"}) {
+    const CsvMatrix turned = read(text, {.keep = {"2", "1", "0"}});
+    EXPECT_THAT(turned.column_names, ElementsAre("2", "1", "0")) << text;
+    EXPECT_EQ(turned.values, (Eigen::MatrixXd(1, 3) << 0.2, 0.3, 0.5).finished()) << text;
+  }
+  EXPECT_THAT(read("0,1,2\n0.5,0.3,0.2\n", {.ignore = {"0"}}).column_names, ElementsAre("1", "2"));
+  EXPECT_THAT(read("id,3,5,8\nx,0.5,0.3,0.2\n", {.keep = {"8", "5", "3"}}).column_names, ElementsAre("8", "5", "3"));
+  // Rows: a certain prediction, with an id of 2 in the second.
+  EXPECT_EQ(read("0,1\n1,0\n", {.keep = {"1", "0"}}).values.rows(), 2);
+  EXPECT_EQ(read("2,1,0\n3,0,1\n", {.keep = {"1", "2"}}).values.rows(), 2);
+}
+
+TEST_F(ColumnChoiceTest, AColumnToIgnoreHasToBeInOneOfTheTables) {
+  for (const std::string column : {"id", "2"}) {
+    EXPECT_EQ(read("0.5,0.5\n", {.ignore = {column}}).values.cols(), 2);
+    EXPECT_EQ(read("a,b\n0.5,0.5\n", {.ignore = {column}}).values.cols(), 2);
+  }
+  const std::vector<TableColumns> tables = {table_columns("s.npy", {}, 3), table_columns("t.csv", {"", "six", "9"}, 3)};
+  EXPECT_NO_THROW(check_ignored({.ignore = {"six", "9", "Unnamed: 0", "2"}}, tables));
+  expect_error(ErrorKind::kUsage,
+               "unknown column to leave out \"sixx\"; did you mean \"six\"? (known: Unnamed: 0, six, 9)", [&] {
+                 check_ignored({.ignore = {"six", "sixx"}}, tables);
+               });
+  expect_error(ErrorKind::kUsage, "there is no column 3 to leave out, expected 0 to 2",
+               [&] { check_ignored({.ignore = {"3"}}, tables); });
+  expect_error(ErrorKind::kUsage,
+               "s.npy has no header, so no column is called \"id\"; call columns by their numbers from 0",
+               [&] { check_ignored({.ignore = {"id"}}, std::span(tables).first(1)); });
 }
 
 TEST_F(ColumnChoiceTest, ChoosesColumnsOfAnArrayInItsPrecision) {

@@ -111,8 +111,8 @@ TEST_F(CsvReader, NamesTheLineWithTheWrongNumberOfColumns) {
 
 TEST_F(CsvReader, RefusesNamesThatDoNotNameTheColumns) {
   expect_refused(
-      "DIR/p.csv, line 1, column 1: found no name, expected one for every column; an index column of pandas has "
-      "none, and is called \"Unnamed: 0\"",
+      "DIR/p.csv, line 1, column 1: found no name, expected one for every column; here it is called \"Unnamed: 0\", as "
+      "in pandas",
       ",0,1,2\n0,0.5,0.5,0\n");
   expect_refused("DIR/p.csv, line 1, column 3: found the name \"cat\" again, expected every name once",
                  "cat,dog,cat\n1,0,0\n");
@@ -143,7 +143,7 @@ TEST_F(CsvReader, RefusesBinaryData) {
   expect_refused("DIR/p.csv, line 2" + advice, std::string("1,2\n3\0,4\n", 9));
   expect_refused("DIR/p.csv, line 1" + advice, std::string("\xff\xfe\x31\0,\0\x32\0", 8));  // UTF-16
   expect_refused(
-      "DIR/p.npy.gz: found a .npy array in a pipe or in gzip, expected it in a file of its own; unpack it first",
+      "DIR/p.npy.gz: found a .npy array, which cannot be read here; give the path of its file, not packed, or send CSV",
       gzipped(npy_bytes("{}", "")), "p.npy.gz");
 }
 

@@ -118,7 +118,8 @@ TEST_F(ReadLabels, RefusesMoreOrFewerNamesThanColumns) {
 
 TEST_F(ReadLabels, RefusesOtherColumnsAndEmptyFiles) {
   expect_refused(
-      "DIR/y.csv, line 1 has 2 columns, expected 1 label a line; keep the column of labels alone, and quote names with "
+      "DIR/y.csv, line 1 has 2 columns, expected 1 label a line; keep the column of labels alone (pandas: to_csv(path, "
+      "index=False)), and quote names with "
       "commas",
       "id,label\n1,0\n");
   expect_refused("DIR/y.csv: found no labels, expected one a row", "");

@@ -112,9 +112,12 @@ TEST_F(NpyReader, RefusesOtherShapes) {
   });
   expect_error(ErrorKind::kInput, "DIR/a.npy: found shape (), expected two dimensions, (rows, classes)",
                [&] { open(npy_bytes(header("<f4", "()"), raw<float>({1}))).view(); });
-  expect_error(ErrorKind::kInput, "DIR/a.npy: found shape (1, 2), expected one dimension, (rows,)", [&] {
-    open(npy_bytes(header("<f4", "(1, 2)"), raw<float>({1, 2}))).column();
-  });
+  expect_error(ErrorKind::kInput,
+               "DIR/a.npy: found shape (1, 2), expected one dimension, (rows,); of one-hot labels save the argmax: "
+               "np.save(path, a.argmax(axis=1))",
+               [&] {
+                 open(npy_bytes(header("<f4", "(1, 2)"), raw<float>({1, 2}))).column();
+               });
 }
 
 TEST_F(NpyReader, RefusesOtherNumberTypesAndSaysHowToConvertThem) {

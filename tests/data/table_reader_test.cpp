@@ -108,7 +108,8 @@ TEST_F(TableReader, TakesLabelsFromAnotherFile) {
                  {.file = named});
   const std::string wide = file("wide.csv", "a,b\n");
   expect_refused("1\n",
-                 "DIR/wide.csv, line 1 has 2 columns, expected 1 label a line; keep the column of labels alone, and "
+                 "DIR/wide.csv, line 1 has 2 columns, expected 1 label a line; keep the column of labels alone "
+                 "(pandas: to_csv(path, index=False)), and "
                  "quote names with commas",
                  {.file = wide});
   expect_refused("1\n", "found both the label column \"x\" and the file of labels DIR/wide.csv; give one",

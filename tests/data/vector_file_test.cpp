@@ -23,9 +23,9 @@ TEST_F(ReadWeights, RefusesOtherThings) {
   const auto refused = [&](const std::string& message, const std::string& text) {
     expect_error(ErrorKind::kInput, message, [&] { read_weights(file("w.csv", text), 2); });
   };
-  refused("DIR/w.csv has 3 weights for 2 rows", "1\n2\n3\n");
+  refused("DIR/w.csv has 3 weights for 2 rows; check that both are of the same rows", "1\n2\n3\n");
   refused("DIR/w.csv has 0 weights for 2 rows", "");
-  refused("DIR/w.csv, line 1 has 2 columns, expected 1", "1,2\n");
+  refused("DIR/w.csv, line 1 has 2 columns, expected 1; write it without an index (pandas: index=False)", "1,2\n");
   refused("DIR/w.csv, line 2, column 1: found \"x\", expected a number", "1\nx\n");
   refused("DIR/w.csv, row 2: found weight -1, expected a finite number that is not negative", "1\n-1\n");
   refused("DIR/w.csv, row 1: found weight nan, expected a finite number that is not negative", "nan\n1\n");

@@ -38,7 +38,11 @@ std::optional<Error> unknown_argument(const CLI::App& app) {
   const auto unknown = reader.remaining();
   if (unknown.empty()) return std::nullopt;
   const std::string name = unknown.front().substr(0, unknown.front().find('='));
+  if (name == "--target-probs" && reader.get_name() == "watch")
+    return Error(ErrorKind::kUsage, "unknown option \"--target-probs\"; the rows come on standard input: < FILE");
   if (name.starts_with('-')) return unknown_name("option", name, option_names(reader));
+  if (chosen.empty() && name == "help")
+    return Error(ErrorKind::kUsage, "unknown command \"help\"; see labelshift --help");
   if (chosen.empty()) return unknown_name("command", name, command_names(app));
   return Error(ErrorKind::kUsage, fmt::format("unexpected \"{}\"; every value follows its option, see labelshift {} "
                                               "--help",

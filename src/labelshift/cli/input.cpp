@@ -127,14 +127,14 @@ CLI::Validator number_that(const std::string& expected, const std::function<bool
 }  // namespace
 
 void check_same_classes(const std::vector<std::string>& found, const std::string& found_in,
-                        const std::vector<std::string>& expected, const std::string& expected_in) {
+                        const std::vector<std::string>& expected, const std::string& expected_in, const char* advice) {
   if (found.empty() || expected.empty()) return;
   for (std::size_t c = 0; c < expected.size(); ++c) {
     if (found[c] != expected[c])
       throw Error(ErrorKind::kInput,
                   fmt::format("{}, column {}: found {}, expected {} as in {}; the columns of both "
-                              "must be the same classes in the same order",
-                              found_in, c + 1, excerpt(found[c]), excerpt(expected[c]), expected_in));
+                              "must be the same classes in the same order{}",
+                              found_in, c + 1, excerpt(found[c]), excerpt(expected[c]), expected_in, advice));
   }
 }
 
@@ -269,9 +269,9 @@ void add_source_options(CLI::App& command, InputOptions& options) {
   };
   CLI::Option* keep = columns("--columns", options.columns.keep,
                               "The columns of probabilities that are classes, in this order: "
-                              "names or numbers from 0, with commas between them");
+                              "names or numbers from 0, with commas between them; names go before numbers");
   columns("--ignore-columns", options.columns.ignore,
-          "The columns that are not classes, such as an id or an index; all others are")
+          "The columns that are not classes, such as an id or an index (of pandas: \"Unnamed: 0\"); all others are")
       ->excludes(keep);
   command.add_flag("--logits", options.logits, "The files hold raw scores, whose softmax are the probabilities")
       ->disable_flag_override()
@@ -386,6 +386,7 @@ ScoresFile::ScoresFile(const std::string& path, const InputOptions& options)
   MatrixFile& file = std::get<MatrixFile>(values_);
   check_no_index(file.view(), path);
   class_names_ = file.column_names();
+  table_ = file.table();
   if (options.renormalise) values_ = renormalise_rows(file.view(), path);
   if (logits_)
     check_logits(scores().values, path);
@@ -425,9 +426,11 @@ Input read_input(const InputOptions& options, const EstimatorOptions& estimator,
     progress.show("reading " + path);
     scores.emplace(path, options);
     if (input.class_names.empty()) input.class_names = scores->class_names();
+    input.tables.push_back(scores->table());
   };
   read_scores(options.source_probs, input.source);
   read_scores(options.target_probs, input.target);
+  if (input.target) check_ignored(options.columns, input.tables);  // else more rows are still to come
   if (input.source && input.target) check_columns(options, *input.source, *input.target);
   if (!options.classes.empty()) input.class_names = read_class_names(options.classes, input.classes());
   if (input.source) {

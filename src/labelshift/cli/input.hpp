@@ -94,11 +94,14 @@ class ScoresFile {
 
   Scores scores() const;
   const std::vector<std::string>& class_names() const { return class_names_; }
+  /// All columns of the file, classes or not.
+  const TableColumns& table() const { return table_; }
 
  private:
   std::variant<MatrixFile, CalibratedProbabilities> values_;
   bool logits_;
   std::vector<std::string> class_names_;
+  TableColumns table_;
 };
 
 /// What was read.
@@ -110,6 +113,7 @@ struct Input {
   std::optional<ScoresFile> target;
   std::vector<double> target_weights;
   std::vector<std::string> class_names;  // (m) or empty
+  std::vector<TableColumns> tables;      // of scores
   std::vector<std::string> warnings;     // one sentence each
 
   Index classes() const { return (target ? target : source)->scores().values.cols(); }
@@ -124,8 +128,9 @@ struct Input {
 Input read_input(const InputOptions& options, const EstimatorOptions& estimator, Progress& progress);
 
 /// Throws Error{kInput} if two headers of as many columns, where both have one, do not name the same classes in the
-/// same order.
+/// same order. `advice` goes on from the message.
 void check_same_classes(const std::vector<std::string>& found, const std::string& found_in,
-                        const std::vector<std::string>& expected, const std::string& expected_in);
+                        const std::vector<std::string>& expected, const std::string& expected_in,
+                        const char* advice = "; --columns NAME,NAME,... reads both in one order");
 
 }  // namespace labelshift::cli

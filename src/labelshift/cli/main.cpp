@@ -39,10 +39,13 @@ const char* advice(Remedy remedy) {
     case Remedy::kLogitsOrColumns:
       return "; use --logits for raw scores, or leave a column that is no class out with --ignore-columns";
     case Remedy::kColumns:
-      return "; leave a column that is no class out with --ignore-columns, by its name or its number from 0";
+      return "; leave a column that is no class out with --ignore-columns, by its name or its number from 0; "
+             "names go before numbers";
     case Remedy::kTrainingPrior:
       return "; give the class mix it was trained on with --source-prior, or, if that had none of the class, leave its "
-             "column out with --ignore-columns and --renormalise";
+             "column out with --ignore-columns and --renormalise (labels that are numbers then count the columns that "
+             "are "
+             "left)";
     case Remedy::kOwnLabels:
       return "; leave --label-column and --labels out";
     case Remedy::kDatasetSource:

@@ -67,7 +67,7 @@ void check_classes(const PredictOptions& options, const Predictor& predictor, co
   if (data.classes() != std::ssize(predictor.class_names))
     throw Error(ErrorKind::kInput, fmt::format("{} has {} classes, expected {} as in {}", options.input.data,
                                                data.classes(), predictor.class_names.size(), options.predictor));
-  check_same_classes(data.class_names, options.input.data, predictor.class_names, options.predictor);
+  check_same_classes(data.class_names, options.input.data, predictor.class_names, options.predictor, /*advice=*/"");
 }
 
 void check_columns(const PredictOptions& options, const Predictor& predictor, const Dataset& data) {

@@ -163,9 +163,14 @@ std::string choice_line(const CalibrationChoice& choice, const CalibrationFit& f
 std::string calibration_line(const Report& report, const CalibrationFit& fit) {
   if (report.result.calibration_choice->candidates.size() > 1)
     return choice_line(*report.result.calibration_choice, fit);
+  const auto& unseen = report.result.unseen;
+  const std::string why_not =
+      unseen.empty() ? ":"
+                     : fmt::format(", since the source has no example of {};", list_classes(unseen, report.classes));
   if (fit.kind == CalibrationKind::kNone)
-    return fmt::format("Not calibrated: NLL {:.4f}, ECE {:.4f} on the source{}.", fit.nll_before, fit.ece_before,
-                       fit.ece_before > 0.02 ? "; --calibration auto may give a better answer" : "");
+    return fmt::format("Not calibrated{} NLL {:.4f}, ECE {:.4f} on the source{}.", why_not, fit.nll_before,
+                       fit.ece_before,
+                       unseen.empty() && fit.ece_before > 0.02 ? "; --calibration auto may give a better answer" : "");
   return fmt::format("Calibration {} took the source's NLL from {:.4f} to {:.4f} and its ECE from {:.4f} to {:.4f}.",
                      report.options.calibration, fit.nll_before, fit.nll_after, fit.ece_before, fit.ece_after);
 }

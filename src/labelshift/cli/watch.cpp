@@ -47,6 +47,7 @@ class Watch {
       : options_(options),
         classes_(input.shown_names()),
         source_header_(input.source->class_names()),
+        tables_(input.tables),
         pending_(kBatch, input.classes()) {
     const SourceExamples source = *input.source_examples();
     const std::vector<Index> unseen = unseen_classes(source.labels, source.weights, input.classes());
@@ -109,6 +110,12 @@ class Watch {
 
   /// The names of the source's columns; empty if they have none.
   const std::vector<std::string>& source_header() const { return source_header_; }
+  /// The tables that were read, and this one.
+  std::vector<TableColumns> tables_and(const TableColumns& another) const {
+    std::vector<TableColumns> tables = tables_;
+    tables.push_back(another);
+    return tables;
+  }
   Index classes() const { return source_prior_.size(); }
   double rows() const { return estimator_->rows() + static_cast<double>(pending_rows_); }
   std::int64_t skipped_lines() const { return skipped_lines_; }
@@ -206,6 +213,7 @@ class Watch {
   const WatchOptions& options_;
   std::vector<std::string> classes_;
   std::vector<std::string> source_header_;
+  std::vector<TableColumns> tables_;
   std::string why_untested_ = kTooFew;  // why there is no fit test where there is none
   std::string unusable_source_;
   Calibration calibration_;
@@ -235,7 +243,10 @@ void follow(const WatchOptions& options, Watch& watch, const std::function<void(
       read();
       return true;
     } catch (const Error& error) {
-      if (!options.skip_bad_lines || error.kind() != ErrorKind::kInput) throw;
+      if (error.kind() != ErrorKind::kInput) throw;
+      if (!options.skip_bad_lines && watch.rows() > 0.0)  // before that, all lines may be like this one
+        throw error.reworded(fmt::format("{} (--skip-bad-lines goes on without such lines)", error.what()));
+      if (!options.skip_bad_lines) throw;
       watch.skip(error.what());
       return false;
     }
@@ -243,8 +254,10 @@ void follow(const WatchOptions& options, Watch& watch, const std::function<void(
   std::vector<double> row;
   for (bool more = true; more;) {
     if (!good_line([&] { more = reader.next(row); }) || !more) continue;
-    if (watch.rows() == 0.0)
+    if (watch.rows() == 0.0) {
+      check_ignored(options.input.columns, watch.tables_and(reader.table()));
       check_same_classes(reader.column_names(), kInputName, watch.source_header(), options.input.source_probs);
+    }
     if (good_line([&] { watch.add(row, fmt::format("{}, line {}", kInputName, reader.line())); })) added();
   }
 }

@@ -173,9 +173,10 @@ void check_logits(const MatrixView& logits, const std::string& name) {
     for (Index c = 0; c < logits.cols(); ++c)
       if (!std::isfinite(logits(i, c)))
         throw Error(ErrorKind::kInput,
-                    fmt::format("{}, row {}, column {}: found {}, expected a finite logit; write -1000 for a class "
-                                "that is ruled out",
-                                name, i + 1, c + 1, logits(i, c)));
+                    fmt::format("{}, row {}, column {}: found {}, expected a finite logit; {}", name, i + 1, c + 1,
+                                logits(i, c),
+                                std::isnan(logits(i, c)) ? "remove the row or repair it"
+                                                         : "write -1000 for a class that is ruled out"));
 }
 
 void check_scores(const Scores& scores, const std::string& side) {

@@ -20,7 +20,11 @@ void check_row(const MatrixView& probs, Index row, const std::string& name) {
   double sum = 0.0;
   for (Index c = 0; c < probs.cols(); ++c) {
     const double value = probs(row, c);
-    if (!std::isfinite(value) || value < 0.0)
+    if (!std::isfinite(value))
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{}, row {}, column {}: found {}, expected a probability; remove the row or repair it",
+                              name, row + 1, c + 1, value));
+    if (value < 0.0)
       throw Error(ErrorKind::kInput,
                   fmt::format("{}, row {}, column {}: found {}, expected a probability", name, row + 1, c + 1, value),
                   Remedy::kLogits);
@@ -89,7 +93,8 @@ void check_probabilities(const MatrixView& probs, const std::string& name) {
 void check_weights(std::span<const double> weights, Index rows, const std::string& name) {
   if (weights.empty()) return;
   if (static_cast<Index>(weights.size()) != rows)
-    throw Error(ErrorKind::kInput, fmt::format("{} has {} weights for {} rows", name, weights.size(), rows));
+    throw Error(ErrorKind::kInput, fmt::format("{} has {} weights for {} rows; check that both are of the same rows",
+                                               name, weights.size(), rows));
   double sum = 0.0;
   for (std::size_t j = 0; j < weights.size(); ++j) {
     if (!std::isfinite(weights[j]) || weights[j] < 0.0)
@@ -104,7 +109,8 @@ void check_weights(std::span<const double> weights, Index rows, const std::strin
 
 void check_labels(std::span<const int> labels, Index rows, Index classes, const std::string& name) {
   if (static_cast<Index>(labels.size()) != rows)
-    throw Error(ErrorKind::kInput, fmt::format("{} has {} labels for {} rows", name, labels.size(), rows));
+    throw Error(ErrorKind::kInput, fmt::format("{} has {} labels for {} rows; check that both are of the same rows",
+                                               name, labels.size(), rows));
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] < 0 || labels[i] >= classes)
       throw Error(ErrorKind::kInput,

@@ -18,7 +18,11 @@ CalibratedProbabilities renormalise_rows(const MatrixView& probs, const std::str
       double sum = 0.0;
       for (Index c = 0; c < probs.cols(); ++c) {
         const double value = static_cast<double>(row[c * col_stride]);
-        if (!std::isfinite(value) || value < 0.0)
+        if (!std::isfinite(value))
+          throw Error(ErrorKind::kInput, fmt::format("{}, row {}, column {}: found {}, expected a finite number that "
+                                                     "is not negative; remove the row or repair it",
+                                                     name, j + 1, c + 1, value));
+        if (value < 0.0)
           throw Error(ErrorKind::kInput,
                       fmt::format("{}, row {}, column {}: found {}, expected a finite number that is not negative",
                                   name, j + 1, c + 1, value),

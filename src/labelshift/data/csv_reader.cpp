@@ -46,49 +46,66 @@ bool RowReader::read_header(std::string_view line) {
   std::vector<std::string> first;
   for (std::string_view cell; cells.next(cell);) first.emplace_back(cell);
   cells_ = cells.column();
-  const auto cells_of = [&](const std::vector<Index>& columns) {
-    std::vector<std::string> result;
-    for (const Index c : columns) result.push_back(first[static_cast<std::size_t>(c)]);
-    return result;
-  };
-  const bool header = choice_.by_number()
-                          ? is_header(cells_of(chosen_columns(choice_, {}, cells_, lines_.name())))
-                          : is_header(first) || std::any_of(first.begin(), first.end(), [&](const std::string& cell) {
-                              const auto names = [&](const auto& of) { return std::count(of.begin(), of.end(), cell); };
-                              double number = 0.0;
-                              return !parse_number(cell, number) && (names(choice_.keep) || names(choice_.ignore));
-                            });
+  const bool header = names_columns(first);
+  table_ = table_columns(lines_.name(), header ? first : std::vector<std::string>(), cells_);
   const std::vector<Index> chosen =
       chosen_columns(choice_, header ? first : std::vector<std::string>(), cells_, lines_.name());
-  if (columns_given_ && std::ssize(chosen) != columns_) throw_wrong_columns(std::ssize(chosen), columns_);
-  columns_ = std::ssize(chosen);
-  slot_.assign(first.size(), -1);
-  for (std::size_t k = 0; k < chosen.size(); ++k) slot_[static_cast<std::size_t>(chosen[k])] = static_cast<Index>(k);
-  if (!header) {
-    delimiter_ = delimiter;
-    return false;
-  }
+  const bool wrong_columns = columns_given_ && std::ssize(chosen) != columns_;
+  if (wrong_columns && (!header || columns_ == 1)) throw_wrong_columns(std::ssize(chosen), columns_);
   std::set<std::string_view> seen;
-  for (const Index c : chosen) {
+  for (const Index c : header ? chosen : std::vector<Index>()) {
     const std::string& name = first[static_cast<std::size_t>(c)];
     if (name.empty())
-      throw Error(ErrorKind::kInput,
-                  fmt::format("{}, column {}: found no name, expected one for every column; an index column of pandas "
-                              "has none, and is called \"Unnamed: {}\"",
-                              lines_.place(), c + 1, c),
-                  Remedy::kColumns);
+      throw Error(
+          ErrorKind::kInput,
+          fmt::format("{}, column {}: found no name, expected one for every column; here it is called {}, as in pandas",
+                      lines_.place(), c + 1, excerpt(table_.names[static_cast<std::size_t>(c)])),
+          Remedy::kColumns);
     if (!seen.insert(name).second)
       throw Error(ErrorKind::kInput, fmt::format("{}, column {}: found the name {} again, expected every name once",
                                                  lines_.place(), c + 1, excerpt(name)));
   }
+  if (wrong_columns) throw_wrong_columns(std::ssize(chosen), columns_);
+  columns_ = std::ssize(chosen);
+  slot_.assign(first.size(), -1);
+  for (std::size_t k = 0; k < chosen.size(); ++k) slot_[static_cast<std::size_t>(chosen[k])] = static_cast<Index>(k);
   delimiter_ = delimiter;
-  column_names_ = cells_of(chosen);
-  return true;
+  if (header)
+    for (const Index c : chosen) column_names_.push_back(first[static_cast<std::size_t>(c)]);
+  return header;
+}
+
+/// Whether the first line is a header.
+bool RowReader::names_columns(const std::vector<std::string>& first) const {
+  const auto times = [](const std::vector<std::string>& cells, const std::string& cell) {
+    return std::count(cells.begin(), cells.end(), cell);
+  };
+  if (!choice_.by_number())
+    return is_header(first) || std::any_of(first.begin(), first.end(), [&](const std::string& cell) {
+             double number = 0.0;
+             return !parse_number(cell, number) && (times(choice_.keep, cell) || times(choice_.ignore, cell));
+           });
+  // Names that are numbers: of a row, one cell may be an id and the others 0 and 1, so two have to be larger.
+  const auto is_name = [&](const std::string& column) { return times(first, column) == 1; };
+  const auto is_large = [](const std::string& column) { return column != "0" && column != "1"; };
+  const auto& keep = choice_.keep;
+  if (std::all_of(keep.begin(), keep.end(), is_name) && std::count_if(keep.begin(), keep.end(), is_large) >= 2)
+    return true;
+  std::vector<std::string> chosen, numbers;
+  for (const Index c : chosen_columns(choice_, {}, cells_, lines_.name()))
+    chosen.push_back(first[static_cast<std::size_t>(c)]);
+  for (const std::string& cell : first)
+    if (double number = 0.0; parse_number(cell, number)) numbers.push_back(cell);
+  return is_header(chosen) || is_header(numbers);
 }
 
 void RowReader::throw_wrong_columns(Index found, Index expected) const {
-  throw Error(ErrorKind::kInput, fmt::format("{} has {} column{}, expected {}{}", lines_.place(), found,
-                                             found == 1 ? "" : "s", expected, columns_given_ ? "" : " as in line 1"));
+  const bool too_many = columns_given_ && found > expected;
+  throw Error(ErrorKind::kInput,
+              fmt::format("{} has {} column{}, expected {}{}{}", lines_.place(), found, found == 1 ? "" : "s", expected,
+                          columns_given_ ? "" : " as in line 1",
+                          too_many && expected == 1 ? "; write it without an index (pandas: index=False)" : ""),
+              too_many && expected > 1 && first_row_ ? Remedy::kColumns : Remedy::kNone);
 }
 
 CsvMatrix read_csv(InputFile file, const ColumnChoice& choice) {
@@ -110,6 +127,7 @@ CsvMatrix read_csv(InputFile file, const ColumnChoice& choice) {
                                                reader.column_names().empty() ? "an empty file" : "only a header"));
   result.values.conservativeResize(rows, Eigen::NoChange);
   result.column_names = reader.column_names();
+  result.table = reader.table();
   return result;
 }
 

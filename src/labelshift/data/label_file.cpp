@@ -161,8 +161,8 @@ void for_each_label(const std::string& path, const LabelVisitor& visit) {
     while (cells.next(another)) continue;
     if (cells.column() != 1)
       throw Error(ErrorKind::kInput,
-                  fmt::format("{} has {} columns, expected 1 label a line; keep the column of labels alone, and quote "
-                              "names with commas",
+                  fmt::format("{} has {} columns, expected 1 label a line; keep the column of labels alone (pandas: "
+                              "to_csv(path, index=False)), and quote names with commas",
                               lines.place(), cells.column()));
   }
 }

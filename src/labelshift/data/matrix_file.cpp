@@ -18,10 +18,15 @@ const std::vector<std::string>& MatrixFile::column_names() const {
 
 MatrixFile read_matrix(const std::string& path, const ColumnChoice& choice) {
   InputFile file(path);
-  if (!file.starts_with(kNpyMagic)) return MatrixFile(read_csv(std::move(file), choice));
+  if (!file.starts_with(kNpyMagic)) {
+    CsvMatrix matrix = read_csv(std::move(file), choice);
+    TableColumns table = matrix.table;
+    return {std::move(matrix), std::move(table)};
+  }
   NpyFile array(file);
   const MatrixView view = array.view();  // throws here if the array is no matrix, rather than at the first use
-  if (choice.all()) return MatrixFile(std::move(array));
+  const TableColumns table = table_columns(path, {}, view.cols());
+  if (choice.all()) return {std::move(array), table};
   const std::vector<Index> chosen = chosen_columns(choice, {}, view.cols(), path);
   return view.visit([&](const auto* data, Index row_stride, Index col_stride) {
     using Scalar = std::remove_cvref_t<decltype(*data)>;
@@ -30,9 +35,9 @@ MatrixFile read_matrix(const std::string& path, const ColumnChoice& choice) {
       for (Index c = 0; c < values.cols(); ++c)
         values(i, c) = data[i * row_stride + chosen[static_cast<std::size_t>(c)] * col_stride];
     if constexpr (std::is_same_v<Scalar, float>)
-      return MatrixFile(std::move(values));
+      return MatrixFile(std::move(values), table);
     else
-      return MatrixFile(CsvMatrix{std::move(values), {}});
+      return MatrixFile(CsvMatrix{std::move(values), {}, {}}, table);
   });
 }
 

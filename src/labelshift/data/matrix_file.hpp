@@ -16,17 +16,19 @@ class MatrixFile {
  public:
   using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-  explicit MatrixFile(NpyFile array) : contents_(std::move(array)) {}
-  explicit MatrixFile(CsvMatrix matrix) : contents_(std::move(matrix)) {}
-  explicit MatrixFile(Floats matrix) : contents_(std::move(matrix)) {}
+  MatrixFile(std::variant<NpyFile, CsvMatrix, Floats> contents, TableColumns table)
+      : contents_(std::move(contents)), table_(std::move(table)) {}
 
   /// Valid until this object, or the one it was moved to, is gone.
   MatrixView view() const;
   /// The class names of a text's header; empty if there are none.
   const std::vector<std::string>& column_names() const;
+  /// All columns of the file.
+  const TableColumns& table() const { return table_; }
 
  private:
   std::variant<NpyFile, CsvMatrix, Floats> contents_;
+  TableColumns table_;
 };
 
 /// Reads a matrix of numbers: .npy by its first bytes, everything else as text (.csv, .tsv, .txt, also gzipped). Throws

@@ -208,8 +208,10 @@ MatrixView NpyFile::view() const {
 
 std::vector<double> NpyFile::column() const {
   if (shape_.size() != 1 && !(shape_.size() == 2 && shape_[1] == 1))
-    throw Error(ErrorKind::kInput,
-                fmt::format("{}: found shape {}, expected one dimension, (rows,)", path_, shape_text()));
+    throw Error(
+        ErrorKind::kInput,
+        fmt::format("{}: found shape {}, expected one dimension, (rows,){}", path_, shape_text(),
+                    shape_.size() == 2 ? "; of one-hot labels save the argmax: np.save(path, a.argmax(axis=1))" : ""));
   const Index n = shape_[0];
   switch (dtype_[1]) {
     case 'f':

@@ -94,10 +94,14 @@ bool Lines::next(std::string_view& line) {
     if (number_ == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (number_ == 1 && line.starts_with("\x93NUMPY"))
+      throw Error(
+          ErrorKind::kInput,
+          fmt::format("{}: found a .npy array, which cannot be read here; give the path of its file, not packed, "
+                      "or send CSV",
+                      name_));
+    if (number_ == 1 && line.starts_with("\x1f\x8b"))
       throw Error(ErrorKind::kInput,
-                  fmt::format("{}: found a .npy array in a pipe or in gzip, expected it in a file of "
-                              "its own; unpack it first",
-                              name_));
+                  fmt::format("{}: found gzip data, expected text; unpack it first: gunzip -c FILE |", name_));
     if (line.find('\0') != line.npos)
       throw Error(ErrorKind::kInput,
                   fmt::format("{}: found binary data, expected text in UTF-8 or a .npy array; export "
