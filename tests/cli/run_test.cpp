@@ -187,7 +187,8 @@ TEST_F(RunCommand, SaysWhatIsWrong) {
   expect_failure("run small.toml --set training.local-steps=1", kUsage,
                  "small.toml, line 11: scaffold with one local step is fedavg; give local-steps above 1, or algorithm "
                  "= \"fedavg\"");
-  expect_failure("run none.toml", kUsage, "cannot read none.toml: no such file or directory; name an experiment file");
+  expect_failure("run none.toml", kInput, "cannot read none.toml: no such file or directory; name an experiment file");
+  expect_failure("run -", kUsage, "file: found \"-\", expected the path of a file: this one cannot go through a pipe");
   EXPECT_FALSE(std::filesystem::exists(path("results")));
 }
 

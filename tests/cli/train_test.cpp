@@ -285,7 +285,10 @@ TEST_F(TrainCommand, RefusesAClassOfOneExampleUnlessNothingIsHeldOut) {
 TEST_F(TrainCommand, RefusesDataItCannotTrainOn) {
   file("unlabelled.csv", "1,2\n3,4\n");
   expect_failure("train --data unlabelled.csv", kInput,
-                 "unlabelled.csv has no labels; a predictor is trained on labelled examples");
+                 "unlabelled.csv has no labels; say which column holds them with --label-column, or give --labels");
+  file("target.csv", "x,target\n1,0\n3,1\n");
+  expect_failure("train --data target.csv", kInput,
+                 "target.csv has no column \"label\"; name it with --label-column, or give --labels");
   file("one.csv", "x,label\n1,a\n3,a\n");
   expect_failure("train --data one.csv", kInput, "one.csv has 1 class, expected at least 2");
   expect_failure("train --data fashion-mnst", kInput,

@@ -210,7 +210,7 @@ TEST(ExperimentText, SaysWhatIsWrongWithAValue) {
 }
 
 TEST_F(ExperimentFile, SaysWhatCannotBeRead) {
-  expect_error(ErrorKind::kUsage, "cannot read DIR/none.toml: no such file or directory; name an experiment file",
+  expect_error(ErrorKind::kInput, "cannot read DIR/none.toml: no such file or directory; name an experiment file",
                [&] { read_experiment(path("none.toml")); });
   expect_error(ErrorKind::kUsage, "DIR/ is a folder, expected an experiment file such as DIR/experiment.toml",
                [&] { read_experiment(path("")); });

@@ -106,7 +106,7 @@ void run_experiment(const RunCommandOptions& options) {
 void add_run(CLI::App& app) {
   const auto options = std::make_shared<RunCommandOptions>();
   CLI::App& command = *app.add_subcommand("run", "Run the federations of an experiment file and compare them");
-  command.add_option("file", options->file, "The experiment, in TOML")->type_name("FILE")->required();
+  command.add_option("file", options->file, "The experiment, in TOML")->type_name("FILE")->check(no_dash())->required();
   add_choice(command, "--engine", options->engine, "engine", {"in-process"}, "What the nodes run on");
   command
       .add_option("--workers", options->comparison.workers,

@@ -104,7 +104,11 @@ TrainingSettings training_settings(const TrainOptions& options) {
 
 void check_trainable(const Dataset& data, const std::string& name) {
   if (data.labels.empty())
-    throw Error(ErrorKind::kInput, fmt::format("{} has no labels; a predictor is trained on labelled examples", name));
+    throw Error(
+        ErrorKind::kInput,
+        data.column_names.empty()
+            ? fmt::format("{} has no labels; say which column holds them with --label-column, or give --labels", name)
+            : fmt::format("{} has no column \"label\"; name it with --label-column, or give --labels", name));
   const std::vector<Index> counts = class_counts(data.labels, all_rows(data.size()), data.classes());
   const auto held = std::count_if(counts.begin(), counts.end(), [](Index count) { return count > 0; });
   if (held < 2) throw Error(ErrorKind::kInput, fmt::format("{} has {} class, expected at least 2", name, held));

@@ -734,14 +734,14 @@ std::string read_text(const std::string& path) {
                                                (fs::path(path) / "experiment.toml").string()));
   const auto size = fs::file_size(path, error);
   if (error)
-    throw Error(ErrorKind::kUsage,
+    throw Error(ErrorKind::kInput,
                 fmt::format("cannot read {}: {}; name an experiment file", path, errno_text(error.value())));
   if (size > kLongestFile)
     throw Error(ErrorKind::kUsage,
                 fmt::format("{} has {} bytes, expected an experiment file of at most {}", path, size, kLongestFile));
   std::ifstream in(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) throw Error(ErrorKind::kUsage, fmt::format("cannot read {}; check its permissions", path));
+  if (!in) throw Error(ErrorKind::kInput, fmt::format("cannot read {}; check its permissions", path));
   return text;
 }
 
