@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <numeric>
 #include <stdexcept>
 
 #include "labelshift/core/blas.hpp"
+#include "labelshift/core/error.hpp"
 #include "labelshift/core/label_shift.hpp"
 #include "tests/core/gaussian_problem.hpp"
 
@@ -39,7 +42,7 @@ TEST(Bootstrap, AgreesWithTheAsymptoticIntervalsInsideTheSimplex) {
 TEST(Bootstrap, GivesTheSameBitsForTheSameSeedOnAllCores) {
   const auto run = [](std::uint64_t seed) {
     return bootstrap_intervals(
-        Eigen::Vector2d(0.5, 0.5), 0, {}, 50, {}, {.replicates = 64, .seed = seed, .level = 0.9},
+        Eigen::Vector2d(0.5, 0.5), {}, {}, 50, {}, {.replicates = 64, .seed = seed, .level = 0.9},
         [](std::span<const double>, std::span<const double> target) {
           const double first = target[0] / std::accumulate(target.begin(), target.end(), 0.0);
           return BootstrapReplicate{Eigen::Vector2d(first, 1.0 - first), Eigen::Vector2d(first, first)};
@@ -85,7 +88,7 @@ TEST(Bootstrap, LogitsGiveTheIntervalsOfTheirProbabilities) {
   }
 }
 
-TEST(Bootstrap, DrawsAgainWhatCannotBeEstimated) {
+TEST(Bootstrap, KeepsARowThatHasWeight) {
   // One of three rows has weight: 8 of 27 draws have none of it.
   const std::vector<double> weights{0.0, 0.0, 1.0};
   Eigen::MatrixXd f(3, 2);
@@ -101,7 +104,7 @@ TEST(Bootstrap, DrawsAsManyRowsAsThereAreAndKeepsTheirWeights) {
   const std::vector<double> weights{1.0, 2.0, 4.0};
   int calls = 0;
   bootstrap_intervals(
-      Eigen::Vector2d(0.5, 0.5), 0, {}, 3, weights, {.replicates = 20, .seed = 3, .level = 0.9},
+      Eigen::Vector2d(0.5, 0.5), {}, {}, 3, weights, {.replicates = 20, .seed = 3, .level = 0.9},
       [&](std::span<const double>, std::span<const double> target) {
         EXPECT_DOUBLE_EQ(target[0] / 1.0 + target[1] / 2.0 + target[2] / 4.0, 3.0);
         return BootstrapReplicate{Eigen::Vector2d(0.5, 0.5), Eigen::Vector2d(1, 1)};
@@ -143,9 +146,69 @@ TEST(Bootstrap, NeverSaysThatAClassIsAbsentForCertain) {
   EXPECT_NEAR(intervals.ratio_high[1], 0.06, 0.002);
 }
 
+TEST(Bootstrap, KeepsARowOfEveryClass) {
+  // One row a class, so that nearly every draw misses some.
+  std::vector<int> labels(30);
+  std::iota(labels.begin(), labels.end(), 0);
+  const auto keeps = [&](std::span<const double> source, std::span<const double>) {
+    EXPECT_TRUE(std::ranges::all_of(source, [](double weight) { return weight > 0.0; }));
+    return BootstrapReplicate{Eigen::Vector2d(0.5, 0.5), Eigen::Vector2d(1, 1)};
+  };
+  bootstrap_intervals(Eigen::Vector2d(0.5, 0.5), labels, {}, 3, {}, {.replicates = 20}, keeps, [](int) {});
+}
+
+TEST(Bootstrap, HasIntervalsWhereClassesHaveFewRows) {
+  const GaussianProblem problem{.source_prior = Eigen::VectorXd::Constant(20, 0.05), .separation = 4.0};
+  Rng rng(11);
+  GaussianSample source = problem.sample(40, problem.source_prior, rng);
+  for (int c = 0; c < 20; ++c) source.labels[static_cast<std::size_t>(c)] = c;
+  const GaussianSample target = problem.sample(100, problem.source_prior, rng);
+  LabelShiftProblem known{.target = {target.probs}};
+  known.source = SourceExamples{{source.probs}, source.labels, {}};
+  LabelShiftOptions options;
+  options.calibration = "none";
+  options.bootstrap = kLeastReplicates;
+  const Intervals intervals = analyse_label_shift(known, options).intervals;
+  EXPECT_TRUE((intervals.prior_low.array() < intervals.prior_high.array()).all());
+}
+
+TEST(Bootstrap, DrawsAgainWhatCannotBeEstimated) {
+  const auto run = [](const auto& refuses) {
+    return bootstrap_intervals(
+        Eigen::Vector2d(0.5, 0.5), {}, {}, 3, {}, {.replicates = 20},
+        [&](std::span<const double>, std::span<const double> target) {
+          if (refuses(target)) throw Error(ErrorKind::kInput, "the matrix is singular");
+          return BootstrapReplicate{Eigen::Vector2d(0.5, 0.5), Eigen::Vector2d(1, 1)};
+        },
+        [](int) {});
+  };
+  EXPECT_EQ(run([](std::span<const double> target) { return target[0] == 0.0; }).prior_low[0], 0.5);
+  try {
+    run([](std::span<const double>) { return true; });
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "the bootstrap drew rows 50 times and could not estimate from any draw; from the last it could not "
+                 "because the matrix is singular");
+  }
+}
+
+TEST(Bootstrap, DoesNotDrawAgainForAnErrorOfAnotherKind) {
+  std::atomic<int> calls = 0;
+  EXPECT_THROW(bootstrap_intervals(
+                   Eigen::Vector2d(0.5, 0.5), {}, {}, 3, {}, {.replicates = 1},
+                   [&](std::span<const double>, std::span<const double>) -> BootstrapReplicate {
+                     ++calls;
+                     throw Error(ErrorKind::kUsage, "no such thing");
+                   },
+                   [](int) {}),
+               Error);
+  EXPECT_EQ(calls, 1);
+}
+
 TEST(Bootstrap, PassesOnTheErrorOfAReplicate) {
   EXPECT_THROW(bootstrap_intervals(
-                   Eigen::Vector2d(0.5, 0.5), 0, {}, 3, {}, {.replicates = 20},
+                   Eigen::Vector2d(0.5, 0.5), {}, {}, 3, {}, {.replicates = 20},
                    [](std::span<const double>, std::span<const double>) -> BootstrapReplicate {
                      throw std::runtime_error("no");
                    },

@@ -71,6 +71,60 @@ TEST_F(LabelShiftTest, SourceWeightsThatAreAllAlikeLeaveTheIntervalsAlone) {
   }
 }
 
+TEST_F(LabelShiftTest, OnlyRelativeWeightsMatter) {
+  Rng rng(7);
+  std::vector<double> of_source(source_.labels.size()), of_target(3000);
+  for (double& w : of_source) w = rng.uniform();
+  for (double& w : of_target) w = rng.uniform();
+  LabelShiftOptions options;
+  options.smoothing = 0.5;
+  const auto analyse = [&](int exponent) {
+    std::vector<double> source = of_source, target = of_target;
+    for (double& w : source) w = std::ldexp(w, exponent);
+    for (double& w : target) w = std::ldexp(w, exponent);
+    known_.source->weights = source;
+    known_.target_weights = target;
+    return analyse_label_shift(known_, options);
+  };
+  const LabelShiftResult plain = analyse(0);
+  for (const int exponent : {-900, 700, 1023}) {  // powers of two, which change no digit
+    const LabelShiftResult scaled = analyse(exponent);
+    EXPECT_EQ(scaled.target_prior, plain.target_prior) << exponent;
+    EXPECT_EQ(scaled.intervals.ratio_high, plain.intervals.ratio_high) << exponent;
+    EXPECT_EQ(scaled.shift_test.p_value, plain.shift_test.p_value) << exponent;
+    EXPECT_EQ(scaled.fit_test->p_value, plain.fit_test->p_value) << exponent;
+  }
+}
+
+TEST_F(LabelShiftTest, RefusesAClassWhoseWeightIsNextToNothing) {
+  std::vector<double> weights(source_.labels.size(), 1.0);
+  weights[0] = 1e300;
+  known_.source->weights = weights;
+  expect_error(known_, {}, ErrorKind::kInput, "have less than 1e-50 of all weight");
+}
+
+TEST_F(LabelShiftTest, IntervalsHoldTheEstimate) {
+  // Rows that are all alike: every resample has another prior, and the estimate's own lies on the edge of all of them.
+  const Eigen::MatrixXd flat = Eigen::RowVector3d(0.3, 0.3, 0.4).replicate(30, 1);
+  std::vector<int> labels(30);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = i < 15 ? 0 : i < 25 ? 1 : 2;
+  LabelShiftOptions options;
+  for (const int bootstrap : {0, kLeastReplicates})
+    for (const char* estimator : {"mlls-sqp", "mlls-em", "rlls"})
+      for (const Eigen::MatrixXd& target : {flat, Eigen::MatrixXd(target_.probs.topRows(1)), target_.probs}) {
+        options.bootstrap = bootstrap;
+        options.estimator = estimator;
+        LabelShiftProblem problem{.target = {target}};
+        problem.source = SourceExamples{{flat}, labels, {}};
+        const LabelShiftResult result = analyse_label_shift(problem, options);
+        const Intervals& ends = result.intervals;
+        EXPECT_TRUE((ends.prior_low.array() <= result.target_prior.array()).all()) << estimator << ends.prior_low;
+        EXPECT_TRUE((ends.prior_high.array() >= result.target_prior.array()).all()) << estimator << ends.prior_high;
+        EXPECT_TRUE((ends.ratio_low.array() <= result.estimate.ratio.array()).all()) << estimator << ends.ratio_low;
+        EXPECT_TRUE((ends.ratio_high.array() >= result.estimate.ratio.array()).all()) << estimator << ends.ratio_high;
+      }
+}
+
 TEST_F(LabelShiftTest, SeesLabelsThatAreOfOtherRows) {
   const LabelShiftResult right = analyse_label_shift(known_, {});
   double correct = 0.0;

@@ -66,6 +66,16 @@ TEST(Weights, CountRows) {
             "w, row 2: found weight inf, expected a finite number that is not negative");
 }
 
+TEST(Weights, AreRelative) {
+  const auto relative = [](std::vector<double> weights) { return relative_weights(weights); };
+  EXPECT_EQ(relative({3.0, 1.0, 0.0}), (std::vector<double>{1.5, 0.5, 0.0}));
+  EXPECT_EQ(relative({1e308, 1e308}), relative({std::ldexp(1e308, -900), std::ldexp(1e308, -900)}));
+  EXPECT_EQ(relative({5e-324, 0.0}), (std::vector<double>{1.0, 0.0}));
+  EXPECT_EQ(relative({4.0, -1.0}), (std::vector<double>{4.0, -1.0}));
+  EXPECT_EQ(relative({0.0, 0.0}), (std::vector<double>{0.0, 0.0}));
+  EXPECT_TRUE(relative({}).empty());
+}
+
 TEST(ArgMax, TakesTheFirstOfEquals) {
   const Eigen::MatrixXd probs = (Eigen::MatrixXd(2, 3) << 0.4, 0.4, 0.2, 0.1, 0.2, 0.7).finished();
   EXPECT_EQ(arg_max(probs, 0), 0);
@@ -77,6 +87,15 @@ TEST(LabelPrior, CountsWeighsSmoothsAndNamesAbsentClasses) {
   const std::vector<std::string> names = {"cat", "dog", "owl", "ape"};
   EXPECT_EQ(label_prior(std::vector<int>{0, 0, 0, 1}, {}, 2, 2.0), Eigen::Vector2d(0.625, 0.375));
   EXPECT_EQ(label_prior(std::vector<int>{0, 1}, std::vector<double>{3.0, 1.0}, 2), Eigen::Vector2d(0.75, 0.25));
+  // Weights of 3 and 1 are 1.5 and 0.5 rows, whatever their scale.
+  for (const double scale : {1.0, 1e-300, 1e300})
+    EXPECT_TRUE(label_prior(std::vector<int>{0, 1}, std::vector<double>{3.0 * scale, 1.0 * scale}, 2, 1.0)
+                    .isApprox(Eigen::Vector2d(0.625, 0.375), 1e-15));
+  EXPECT_EQ(input_error([&] {
+              label_prior(std::vector<int>{0, 2, 1}, std::vector<double>{1.0, 1.0, 1e-60}, 3, 0.0, names);
+            }),
+            "the source examples of class dog have less than 1e-50 of all weight, which is too little to divide by; "
+            "check the weights");
   for (const double smoothing : {0.0, 1.0})
     EXPECT_EQ(input_error([&] { label_prior(labels, {}, 4, smoothing, names); }),
               "there is no source example of class dog, ape, so its share in what the classifier was trained on is "

@@ -14,9 +14,14 @@ class ReadWeights : public Scratch {};
 TEST_F(ReadWeights, ReadsTextAndArrays) {
   EXPECT_THAT(read_weights(file("w.csv", "1\n0.5\n0\n"), 3), ElementsAre(1, 0.5, 0));
   EXPECT_THAT(read_weights(file("w.csv", "my weight\n1\n0.5\n0\n"), 3), ElementsAre(1, 0.5, 0));
-  EXPECT_THAT(read_weights(file("w.csv", gzipped("1\n2\n")), 2), ElementsAre(1, 2));
+  EXPECT_THAT(read_weights(file("w.csv", gzipped("1\n2\n")), 2), ElementsAre(0.5, 1));
   const std::string npy = npy_bytes("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", raw<float>({0.5F, 2}));
-  EXPECT_THAT(read_weights(file("w.npy", npy), 2), ElementsAre(0.5, 2));
+  EXPECT_THAT(read_weights(file("w.npy", npy), 2), ElementsAre(0.25, 1));
+}
+
+TEST_F(ReadWeights, KeepsWhatIsRelativeOfThem) {
+  EXPECT_THAT(read_weights(file("w.csv", "1e308\n1e308\n0\n"), 3), testing::Each(testing::Le(2.0)));
+  EXPECT_THAT(read_weights(file("w.csv", "5e-324\n0\n"), 2), ElementsAre(1, 0));
 }
 
 TEST_F(ReadWeights, RefusesOtherThings) {

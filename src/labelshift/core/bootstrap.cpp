@@ -1,5 +1,7 @@
 #include "labelshift/core/bootstrap.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <mutex>
@@ -12,21 +14,54 @@
 namespace labelshift {
 namespace {
 
-std::vector<double> draw(Index rows, std::span<const double> weights, Rng& rng) {
-  std::vector<double> drawn(static_cast<std::size_t>(rows), 0.0);
-  for (Index i = 0; i < rows; ++i) drawn[static_cast<std::size_t>(rng.below(rows))] += 1.0;
-  for (std::size_t i = 0; i < weights.size(); ++i) drawn[i] *= weights[i];
-  return drawn;
-}
+/// Draws rows with replacement, as many as there are, and says what each then weighs. Of few rows a draw can miss all
+/// examples of a class, or all rows that have weight, and then has no estimate: each class that is missed gets one of
+/// its rows.
+class Draw {
+ public:
+  /// Without labels all rows are of one class.
+  Draw(Index rows, std::span<const double> weights, std::span<const int> labels)
+      : rows_(rows), weights_(weights), classes_(1) {
+    for (Index i = 0; i < rows; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const auto label = labels.empty() ? 0 : static_cast<std::size_t>(labels[at]);
+      if (!weights.empty() && weights[at] == 0.0) continue;
+      if (label >= classes_.size()) classes_.resize(label + 1);
+      classes_[label].push_back(at);
+    }
+  }
 
-/// A draw can miss the only example of a class, or all rows that have weight; then another is drawn.
+  std::vector<double> operator()(Rng& rng) const {
+    std::vector<double> drawn(static_cast<std::size_t>(rows_), 0.0);
+    for (Index i = 0; i < rows_; ++i) drawn[static_cast<std::size_t>(rng.below(rows_))] += 1.0;
+    for (const std::vector<std::size_t>& rows : classes_)
+      if (!rows.empty() && std::ranges::none_of(rows, [&](std::size_t i) { return drawn[i] > 0.0; }))
+        drawn[rows[static_cast<std::size_t>(rng.below(std::ssize(rows)))]] = 1.0;
+    for (std::size_t i = 0; i < weights_.size(); ++i) drawn[i] *= weights_[i];
+    return drawn;
+  }
+
+ private:
+  Index rows_;
+  std::span<const double> weights_;
+  std::vector<std::vector<std::size_t>> classes_;  // the rows of each that have weight
+};
+
+/// What can be estimated from the data may still be impossible for a draw of it (a confusion matrix can be singular);
+/// then another is drawn.
 template <typename Attempt>
 BootstrapReplicate draw_until_possible(const Attempt& attempt) {
-  for (int left = 50;; --left) {
+  constexpr int kMostDraws = 50;
+  for (int draws = 1;; ++draws) {
     try {
       return attempt();
-    } catch (const Error&) {
-      if (left == 0) throw;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInput) throw;
+      if (draws == kMostDraws)
+        throw error.reworded(
+            fmt::format("the bootstrap drew rows {} times and could not estimate from any draw; from "
+                        "the last it could not because {}",
+                        kMostDraws, error.what()));
     }
   }
 }
@@ -45,11 +80,13 @@ double quantile(std::vector<double>& values, double probability) {
 }  // namespace
 
 Intervals bootstrap_intervals(
-    const Eigen::VectorXd& target_prior, Index source_rows, std::span<const double> source_weights, Index target_rows,
-    std::span<const double> target_weights, const BootstrapOptions& options,
+    const Eigen::VectorXd& target_prior, std::span<const int> source_labels, std::span<const double> source_weights,
+    Index target_rows, std::span<const double> target_weights, const BootstrapOptions& options,
     const std::function<BootstrapReplicate(std::span<const double>, std::span<const double>)>& estimate,
     const std::function<void(int)>& done) {
   const Index m = target_prior.size();
+  const Draw draw_source(std::ssize(source_labels), source_weights, source_labels);
+  const Draw draw_target(target_rows, target_weights, {});
   Eigen::MatrixXd priors(options.replicates, m);
   Eigen::MatrixXd ratios(options.replicates, m);
   std::mutex mutex;  // guards finished and keeps `done` to one thread at a time
@@ -57,8 +94,8 @@ Intervals bootstrap_intervals(
   run_in_parallel(options.replicates, /*workers=*/0, [&](Index i) {
     Rng rng(options.seed, static_cast<std::uint64_t>(i));
     const BootstrapReplicate replicate = draw_until_possible([&] {
-      const std::vector<double> source = draw(source_rows, source_weights, rng);
-      const std::vector<double> target = draw(target_rows, target_weights, rng);
+      const std::vector<double> source = draw_source(rng);
+      const std::vector<double> target = draw_target(rng);
       return estimate(source, target);
     });
     priors.row(i) = replicate.target_prior;

@@ -28,15 +28,16 @@ struct BootstrapReplicate {
 /// Percentile intervals from replicates that draw rows with replacement, each with its own random stream, on all cores;
 /// the bits depend on the seed alone. `estimate` gets the weights of the source rows and of the target rows (how often
 /// each was drawn, times its own weight) and must be safe to call from several threads. Where `target_prior` is 0 the
-/// interval is one-sided. A draw that `estimate` throws an Error for is drawn again, up to 50 times. `done` is told
-/// after each replicate, by one thread at a time.
+/// interval is one-sided. A class of which a draw has no source example gets one of its rows. A draw that `estimate`
+/// throws an Error{kInput} for is drawn again, up to 50 times in all. `done` is told after each replicate, by one
+/// thread at a time.
 ///
 /// A replicate is a weight a row, not a copy of rows. What else it needs is up to `estimate`, once for each core: after
 /// a calibration, which every replicate fits anew, analyse_label_shift needs a calibrated copy of the target (for the
 /// confusion-matrix estimators of the source too).
 Intervals bootstrap_intervals(
-    const Eigen::VectorXd& target_prior, Index source_rows, std::span<const double> source_weights, Index target_rows,
-    std::span<const double> target_weights, const BootstrapOptions& options,
+    const Eigen::VectorXd& target_prior, std::span<const int> source_labels, std::span<const double> source_weights,
+    Index target_rows, std::span<const double> target_weights, const BootstrapOptions& options,
     const std::function<BootstrapReplicate(std::span<const double>, std::span<const double>)>& estimate,
     const std::function<void(int)>& done);
 

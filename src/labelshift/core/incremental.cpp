@@ -74,9 +74,12 @@ IncrementalEstimator::IncrementalEstimator(SourceSummary source, std::optional<M
 
   const VectorXd& p = source_.label_prior;
   const Index m = p.size();
-  if (m < 2 || !(p.minCoeff() > 0.0) || !(std::abs(p.sum() - 1.0) <= kRowSumTolerance))
-    throw Error(ErrorKind::kInput,
-                "the source prior must have two classes or more, be positive for every class and sum to 1");
+  if (m < 2 || !(p.minCoeff() >= kLeastPrior) || !(std::abs(p.sum() - 1.0) <= kRowSumTolerance))
+    throw Error(
+        ErrorKind::kInput,
+        fmt::format("the source prior must have two classes or more, be positive for every class and sum to 1, with no "
+                    "share below {}",
+                    kLeastPrior));
   if (source_moments_ && source_moments_->mean.size() != m)
     throw Error(ErrorKind::kInput, fmt::format("the source prior has {} classes, the source probabilities have {}", m,
                                                source_moments_->mean.size()));
@@ -388,6 +391,7 @@ IncrementalState IncrementalEstimator::current() const {
     state.estimate.mean_log_likelihood =
         Likelihood(p, {held_rows(), weights}).at(state.target_prior, Derivatives::kGradient).mean_log_likelihood;
     set_confusion_intervals(*estimator, target, predicted, state);
+    widen_to(state.target_prior, state.estimate.ratio, state.intervals);
     return state;
   }
   Maximum maximum = maximise(tolerance_);
@@ -398,6 +402,7 @@ IncrementalState IncrementalEstimator::current() const {
                     .iterations = maximum.iterations,
                     .stopped_by = maximum.converged ? StopReason::kTolerance : StopReason::kIterationLimit};
   set_likelihood_intervals(maximum.value.gradient, maximum.value.curvature, state);
+  widen_to(state.target_prior, state.estimate.ratio, state.intervals);
   state.curvature = std::move(maximum.value.curvature);
   return state;
 }

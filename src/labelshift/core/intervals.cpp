@@ -266,6 +266,13 @@ bool is_absent(double share, double rows) {
   return share * rows < 1e-3;
 }
 
+void widen_to(const Eigen::VectorXd& prior, const Eigen::VectorXd& ratio, Intervals& intervals) {
+  intervals.prior_low = intervals.prior_low.cwiseMin(prior);
+  intervals.prior_high = intervals.prior_high.cwiseMax(prior);
+  intervals.ratio_low = intervals.ratio_low.cwiseMin(ratio);
+  intervals.ratio_high = intervals.ratio_high.cwiseMax(ratio);
+}
+
 Eigen::MatrixXd score_response(const Eigen::VectorXd& target_prior, const Eigen::MatrixXd& curvature, double rows) {
   const Eigen::VectorXd& q = target_prior;
   const Eigen::MatrixXd& h = curvature;
@@ -360,7 +367,9 @@ Intervals asymptotic_intervals(EstimatorFamily family, const SourceSummary& summ
       family == EstimatorFamily::kLikelihood
           ? likelihood_uncertainty(summary, target, target_scores, estimate, source, rows)
           : confusion_uncertainty(family == EstimatorFamily::kSoftConfusion, summary, target, estimate, *source);
-  return intervals_from(uncertainty, summary.label_prior, rows, level);
+  Intervals intervals = intervals_from(uncertainty, summary.label_prior, rows, level);
+  widen_to(uncertainty.prior, estimate.ratio, intervals);
+  return intervals;
 }
 
 }  // namespace labelshift

@@ -19,6 +19,9 @@ struct Intervals {
   Eigen::VectorXd ratio_low, ratio_high;  // (m) of r
 };
 
+/// Moves the ends of intervals that leave the estimate out, be it by rounding, to the estimate.
+void widen_to(const Eigen::VectorXd& prior, const Eigen::VectorXd& ratio, Intervals& intervals);
+
 /// An estimate and how sure it is, as the asymptotic theory has it.
 struct PriorUncertainty {
   Eigen::VectorXd prior;        // (m) the estimate of q

@@ -163,6 +163,7 @@ class Estimation {
     const Calibrated by_largest(problem_, largest, result.source_prior, entry_.family);
     result.intervals =
         intervals(by_largest, largest, estimator_->estimate(by_largest.summary, by_largest.target_sample()));
+    // Those of a larger calibration may leave the estimate of the chosen one out; they are for it.
     widen_to(result.target_prior, result.estimate.ratio, result.intervals);
   }
 
@@ -228,14 +229,6 @@ class Estimation {
                                 estimate, noise, options_.level);
   }
 
-  /// Intervals of a larger calibration may leave the estimate of the chosen one out; they are for it.
-  static void widen_to(const Eigen::VectorXd& target_prior, const Eigen::VectorXd& ratio, Intervals& intervals) {
-    intervals.prior_low = intervals.prior_low.cwiseMin(target_prior);
-    intervals.prior_high = intervals.prior_high.cwiseMax(target_prior);
-    intervals.ratio_low = intervals.ratio_low.cwiseMin(ratio);
-    intervals.ratio_high = intervals.ratio_high.cwiseMax(ratio);
-  }
-
   const LabelShiftProblem& problem_;
   const LabelShiftOptions& options_;
   std::vector<CalibrationKind> kinds_;
@@ -259,7 +252,7 @@ Intervals resample(const LabelShiftProblem& problem, const LabelShiftOptions& op
   const Estimation estimation(shared, options);
   const std::span<const double> source_weights = problem.source ? problem.source->weights : std::span<const double>{};
   return bootstrap_intervals(
-      result.target_prior, problem.source ? problem.source->scores.values.rows() : 0, source_weights,
+      result.target_prior, problem.source ? problem.source->labels : std::span<const int>{}, source_weights,
       problem.target.values.rows(), problem.target_weights, {options.bootstrap, options.seed, options.level},
       [&](std::span<const double> of_source, std::span<const double> of_target) {
         return estimation.replicate(kept, of_source, of_target);
@@ -322,25 +315,30 @@ LabelShiftResult analyse_label_shift(const LabelShiftProblem& problem, const Lab
   LabelShiftOptions settled = options;
   Estimation(checked, settled);  // refuses what it does not know before rows are looked at
   progress("checking the input", 0.0);
-  check(problem, options);
+  const std::vector<double> target_weights = relative_weights(problem.target_weights);
+  const std::vector<double> source_weights =
+      relative_weights(problem.source ? problem.source->weights : std::span<const double>{});
+  checked.target_weights = target_weights;
+  if (checked.source) checked.source->weights = source_weights;
+  check(checked, options);
   checked.target.checked = true;
   if (checked.source) checked.source->scores.checked = true;
   LabelShiftResult result;
-  result.target_rows = effective_rows(problem.target_weights, problem.target.values.rows());
+  result.target_rows = effective_rows(target_weights, problem.target.values.rows());
   if (const auto& source = problem.source) {
-    result.unseen = unseen_classes(source->labels, source->weights, source->scores.values.cols());
+    result.unseen = unseen_classes(source->labels, source_weights, source->scores.values.cols());
     settled.calibration = possible_calibration(options.calibration, result.unseen);
     if (problem.source_prior) check_unseen(result.unseen, problem.class_names, settled.calibration, options.estimator);
   }
   const Estimation estimation(checked, settled);
   progress("testing", 0.0);
-  run_tests(checked,
-            estimation.prior(problem.source ? problem.source->weights : std::span<const double>{}, options.smoothing),
-            result);
+  run_tests(checked, estimation.prior(source_weights, options.smoothing), result);
   estimation.estimate(result, progress);
   if (checked.source) result.source_evidence = source_evidence(*checked.source, *result.calibration_choice);
-  if (options.bootstrap > 0)
+  if (options.bootstrap > 0) {
     result.intervals = join_at_zero(resample(checked, settled, result, progress), result.intervals, result.target_rows);
+    widen_to(result.target_prior, result.estimate.ratio, result.intervals);
+  }
   return result;
 }
 

@@ -113,8 +113,10 @@ Likelihood::Likelihood(const Eigen::VectorXd& label_prior, const TargetSample& t
     throw Error(ErrorKind::kInput,
                 fmt::format("the source prior has {} classes, the target probabilities have {} columns",
                             label_prior.size(), target.probs.cols()));
-  if (!(label_prior.minCoeff() > 0.0) || !(std::abs(label_prior.sum() - 1.0) <= kRowSumTolerance))
-    throw Error(ErrorKind::kInput, "the source prior must be positive for every class and sum to 1");
+  if (!(label_prior.minCoeff() >= kLeastPrior) || !(std::abs(label_prior.sum() - 1.0) <= kRowSumTolerance))
+    throw Error(ErrorKind::kInput,
+                fmt::format("the source prior must be positive for every class and sum to 1, with no share below {}",
+                            kLeastPrior));
   if (!target.checked) check_probabilities(target.probs, "target probabilities");
   check_weights(target.weights, target.probs.rows(), "target weights");
 }

@@ -107,6 +107,17 @@ void check_weights(std::span<const double> weights, Index rows, const std::strin
     throw Error(ErrorKind::kInput, fmt::format("{}: the weights sum to {}, expected a positive finite sum", name, sum));
 }
 
+std::vector<double> relative_weights(std::span<const double> weights) {
+  std::vector<double> relative(weights.begin(), weights.end());
+  const auto is_weight = [](double w) { return std::isfinite(w) && w >= 0.0; };
+  if (relative.empty() || !std::ranges::all_of(relative, is_weight)) return relative;
+  const double largest = *std::ranges::max_element(relative);
+  if (largest == 0.0) return relative;
+  const int exponent = std::ilogb(largest);
+  for (double& w : relative) w = std::ldexp(w, -exponent);
+  return relative;
+}
+
 void check_labels(std::span<const int> labels, Index rows, Index classes, const std::string& name) {
   if (static_cast<Index>(labels.size()) != rows)
     throw Error(ErrorKind::kInput, fmt::format("{} has {} labels for {} rows; check that both are of the same rows",
@@ -170,7 +181,8 @@ std::string list_classes(std::span<const Index> classes, std::span<const std::st
 
 Eigen::VectorXd label_prior(std::span<const int> labels, std::span<const double> weights, Index classes,
                             double smoothing, std::span<const std::string> class_names) {
-  Eigen::VectorXd counts = Eigen::VectorXd::Constant(classes, smoothing);
+  const double mean_weight = weights.empty() ? 1.0 : total_weight(weights, 0) / static_cast<double>(weights.size());
+  Eigen::VectorXd counts = Eigen::VectorXd::Constant(classes, smoothing * mean_weight);
   for (std::size_t i = 0; i < labels.size(); ++i) counts[labels[i]] += weights.empty() ? 1.0 : weights[i];
   if (const auto unseen = unseen_classes(labels, weights, classes); !unseen.empty())
     throw Error(ErrorKind::kInput,
@@ -178,7 +190,16 @@ Eigen::VectorXd label_prior(std::span<const int> labels, std::span<const double>
                             "unknown",
                             list_classes(unseen, class_names)),
                 Remedy::kTrainingPrior);
-  return counts / counts.sum();
+  const Eigen::VectorXd prior = counts / counts.sum();
+  std::vector<Index> rare;
+  for (Index c = 0; c < classes; ++c)
+    if (!(prior[c] >= kLeastPrior)) rare.push_back(c);
+  if (!rare.empty())
+    throw Error(ErrorKind::kInput,
+                fmt::format("the source examples of {} have less than {} of all weight, which is too little to divide "
+                            "by; check the weights",
+                            list_classes(rare, class_names), kLeastPrior));
+  return prior;
 }
 
 SourceSummary summarise_source(const SourceSample& source, const Eigen::VectorXd& prior) {

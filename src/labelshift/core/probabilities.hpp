@@ -14,11 +14,19 @@ namespace labelshift {
 /// rounded to four decimals within 5e-4.
 inline constexpr double kRowSumTolerance = 1e-3;
 
+/// The least share of a class in a source prior. Ratios divide by it, and their variances by its fourth power, which
+/// still is a number here. A share that small is a slip: the classifier cannot have learnt the class.
+inline constexpr double kLeastPrior = 1e-50;
+
 /// Throws Error{kInput} naming `name`, row and value if an entry is not finite or negative, or a row does not sum to 1.
 void check_probabilities(const MatrixView& probs, const std::string& name);
 
 /// Throws Error{kInput} if the weights are not empty and not n finite non-negative numbers with a positive sum.
 void check_weights(std::span<const double> weights, Index rows, const std::string& name);
+
+/// The weights times the power of two that makes the largest 1 to 2: only relative weights mean anything, and squares
+/// of these do not overflow, nor underflow where they matter. What check_weights refuses is left as it is.
+std::vector<double> relative_weights(std::span<const double> weights);
 
 /// Throws Error{kInput} if there are not n labels or one is outside {0, ..., classes - 1}.
 void check_labels(std::span<const int> labels, Index rows, Index classes, const std::string& name);
@@ -38,7 +46,8 @@ std::vector<Index> unseen_classes(std::span<const int> labels, std::span<const d
 /// "class cat" or "class cat, dog and 3 more", by number where there are no names.
 std::string list_classes(std::span<const Index> classes, std::span<const std::string> class_names);
 
-/// p_tr(y) from (weighted) label counts: (n_c + smoothing) / (n + m smoothing). Throws Error{kInput} naming the classes
+/// p_tr(y) from (weighted) label counts: (n_c + smoothing) / (n + m smoothing), where weights count as multiples of
+/// their mean. Throws Error{kInput} naming the classes
 /// that have no example: f / p_tr is right only with the share of the class in what f was trained on, and neither
 /// nothing nor smoothing can say what that was. `class_names` is for that message and may be empty.
 Eigen::VectorXd label_prior(std::span<const int> labels, std::span<const double> weights, Index classes,

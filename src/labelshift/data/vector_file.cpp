@@ -37,6 +37,7 @@ std::vector<double> read_weights(const std::string& path, Index rows) {
     for (std::vector<double> row; reader.next(row);) weights.push_back(row[0]);
   }
   if (weights.empty()) throw Error(ErrorKind::kInput, fmt::format("{} has 0 weights for {} rows", path, rows));
+  weights = relative_weights(weights);
   check_weights(weights, rows, path);
   return weights;
 }
@@ -59,6 +60,9 @@ Eigen::VectorXd read_prior(const std::string& path_or_numbers, Index classes) {
     if (!(values[c] > 0.0))  // NaN fails too
       throw Error(ErrorKind::kInput,
                   fmt::format("{}, class {}: found {}, expected a probability above 0", name, c, values[c]));
+    if (values[c] < kLeastPrior)
+      throw Error(ErrorKind::kInput, fmt::format("{}, class {}: found {}, expected {} or more, to be divided by", name,
+                                                 c, values[c], kLeastPrior));
     sum += values[c];
   }
   if (!(std::abs(sum - 1.0) <= kRowSumTolerance))
