@@ -195,6 +195,37 @@ TEST(ChooseCalibration, SinglePrecisionAndLogitsGiveTheSameChoice) {
   }
 }
 
+TEST(ChooseCalibration, HugeLogitsAreMendedByTheirTemperature) {
+  const GaussianSample source = draw(four_classes(), 300, 12);
+  const MatrixXd logits = source.probs.array().log();
+  const double nll = choose_auto(source.probs, source.labels).candidates[1].nll;
+  for (const double scale : {1e3, 1e6, 1e12, 1e30, 1e80}) {
+    const MatrixXd huge = scale * logits;
+    const CalibrationChoice choice =
+        choose_calibration(calibration_kinds(kAutoCalibration), {.values = huge, .logits = true}, source.labels, {});
+    EXPECT_GT(choice.for_estimate().kind, CalibrationKind::kNone) << scale;
+    // The scale is fitted either way, but for a penalty of 0.005 / n on its distance from 1.
+    EXPECT_NEAR(choice.candidates[1].nll, nll, 1e-3) << scale;
+    for (const CalibrationCandidate& candidate : choice.candidates) {
+      EXPECT_TRUE(std::isfinite(candidate.nll_error)) << scale;
+      if (candidate.kind == CalibrationKind::kNone) continue;
+      EXPECT_LT(candidate.nll, nll + 0.2) << to_string(candidate.kind) << " " << scale;
+    }
+  }
+}
+
+TEST(ChooseCalibration, HasFiniteLikelihoodsOfTheLargestLogits) {
+  const GaussianSample source = draw(four_classes(), 300, 12);
+  const MatrixXd huge = 1e300 * source.probs.array().log();  // of which log_scores keeps 1e100
+  const CalibrationChoice choice =
+      choose_calibration(calibration_kinds(kAutoCalibration), {.values = huge, .logits = true}, source.labels, {});
+  for (const CalibrationCandidate& candidate : choice.candidates) {
+    EXPECT_TRUE(std::isfinite(candidate.nll)) << to_string(candidate.kind);
+    EXPECT_TRUE(std::isfinite(candidate.nll_error)) << to_string(candidate.kind);
+    EXPECT_LE(candidate.nll, choice.candidates[0].nll) << to_string(candidate.kind);
+  }
+}
+
 TEST(ChooseCalibration, ManyClassesAreJudgedOnAFifthOfTheRowsWithoutAMatrix) {
   const Index m = 210;
   Rng rng(10);

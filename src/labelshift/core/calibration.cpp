@@ -92,7 +92,7 @@ CalibrationMinimum fit_exactly(const CalibrationParameters& parameters, const Sc
   const Index n = source.values.rows();
   const PenalisedNll objective(parameters, source, labels, weights);
   const CalibrationCurvature curvature = objective.best_curvature();
-  VectorXd start = near ? parameters.theta_of(*near) : parameters.identity();
+  VectorXd start = parameters.theta_of(near ? *near : first_guess(parameters.classes(), nll_before));
   if (!near && n * parameters.classes() >= kWarmStartElements && n / kWarmStartStep >= 50 * parameters.size()) {
     const PenalisedNll part(parameters, source, labels, weights, kWarmStartStep);
     if (part.total_weight() > 0.0) start = minimise(part, start, part.evaluate(start, curvature)).theta;
@@ -108,11 +108,11 @@ CalibrationMinimum fit_exactly(const CalibrationParameters& parameters, const Sc
 /// A Hessian costs m^2 times a gradient here, so it is that of a part of the rows where there are many and that does.
 CalibrationMinimum fit_matrix(const CalibrationParameters& parameters, const Scores& source,
                               std::span<const int> labels, std::span<const double> weights,
-                              const std::optional<Calibration>& near) {
+                              const std::optional<Calibration>& near, double nll_before) {
   const Index step = std::max<Index>(source.values.rows() / std::max(kHessianRows * parameters.size(), kLeastRows), 1);
   const PenalisedNll objective(parameters, source, labels, weights);
   const PenalisedNll part(parameters, source, labels, weights, step);
-  CalibrationMinimum found{.theta = near ? parameters.theta_of(*near) : parameters.identity()};
+  CalibrationMinimum found{.theta = parameters.theta_of(near ? *near : first_guess(parameters.classes(), nll_before))};
   for (const PenalisedNll* curved : {&part, &objective}) {
     if (curved->total_weight() == 0.0) continue;
     const ApproximateNewton newton{
@@ -164,6 +164,16 @@ void log_scores(const Scores& scores, Index first, ArrayXXd& z) {
   z = z.max(kLeastLogScore);
 }
 
+namespace {
+
+const char* advice_for(double bad_logit) {
+  if (std::isnan(bad_logit)) return "leave the row out";
+  return bad_logit < 0.0 ? "write -1000 for a class that is ruled out"
+                         : "compute logits that overflow in a wider type, or leave the row out";
+}
+
+}  // namespace
+
 void check_logits(const MatrixView& logits, const std::string& name) {
   if (logits.rows() == 0 || logits.cols() < 2)
     throw Error(ErrorKind::kInput, fmt::format("{} has {} rows and {} columns; at least one row and two classes are "
@@ -172,11 +182,8 @@ void check_logits(const MatrixView& logits, const std::string& name) {
   for (Index i = 0; i < logits.rows(); ++i)
     for (Index c = 0; c < logits.cols(); ++c)
       if (!std::isfinite(logits(i, c)))
-        throw Error(ErrorKind::kInput,
-                    fmt::format("{}, row {}, column {}: found {}, expected a finite logit; {}", name, i + 1, c + 1,
-                                logits(i, c),
-                                std::isnan(logits(i, c)) ? "remove the row or repair it"
-                                                         : "write -1000 for a class that is ruled out"));
+        throw Error(ErrorKind::kInput, fmt::format("{}, row {}, column {}: found {}, expected a finite logit; {}", name,
+                                                   i + 1, c + 1, logits(i, c), advice_for(logits(i, c))));
 }
 
 void check_scores(const Scores& scores, const std::string& side) {
@@ -203,7 +210,7 @@ CalibrationFit fit_calibration(CalibrationKind kind, const Scores& source, std::
   if (kind != CalibrationKind::kNone) {
     const CalibrationParameters parameters(kind, m, strength);
     const CalibrationMinimum best = kind == CalibrationKind::kMatrix
-                                        ? fit_matrix(parameters, source, labels, weights, near)
+                                        ? fit_matrix(parameters, source, labels, weights, near, before.nll)
                                         : fit_exactly(parameters, source, labels, weights, near, before.nll);
     fit.calibration = parameters.expand(best.theta);
     fit.iterations = best.iterations;

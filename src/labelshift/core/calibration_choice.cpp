@@ -29,7 +29,9 @@ constexpr Index kMaxParameters = 400;                   // whose Hessian is buil
 constexpr Index kHessianRows = 30;                      // a parameter
 constexpr double kNear = 0.03;                          // standard errors: how close fits come to their optimum
 constexpr int kMaxSteps = 100;
-constexpr Index kLeastRows = 2000;  // of a part
+constexpr Index kLeastRows = 2000;     // of a part
+constexpr double kSuspicious = 1.0;    // rise of a fold's mean NLL that asks whether the step to its fit was good
+constexpr double kShortest = 0x1p-20;  // part of such a step; below that there is none
 
 /// The rows of each fold, in order. Every step-th row that has weight is in one of them.
 std::vector<std::vector<Index>> cut_into_folds(std::span<const int> labels, std::span<const double> weights,
@@ -154,6 +156,17 @@ NllSum total(const std::vector<NllSum>& folds) {
   return sum;
 }
 
+/// The penalised mean NLL of the rows that are not in a fold.
+double value_without(const FoldedSample& sample, Index fold, const CalibrationParameters& parameters,
+                     const VectorXd& theta) {
+  std::vector<NllSum> sums;
+  sample.add_up(parameters, theta, CalibrationCurvature::kNone, kFolds, sums);
+  sums.erase(sums.begin() + fold);  // subtracted from all it would leave its rounding
+  const NllSum sum = total(sums);
+  const double left = 1.0 - sample.weight_of(fold);
+  return sum.derivatives(parameters, theta, left * sample.examples(), 1.0 / left).value;
+}
+
 /// A fit to all rows, and the NLL of each row by the fit without its fold.
 struct CrossValidation {
   VectorXd theta;
@@ -192,7 +205,7 @@ CrossValidation cross_validate(const FoldedSample& sample, const FoldedSample& p
       return total(gradients).derivatives(parameters, theta, sample.examples());
     };
   };
-  CrossValidation result{.theta = parameters.theta_of(start), .losses = ArrayXd(sample.rows())};
+  CrossValidation result{.theta = parameters.theta_of(start), .losses = ArrayXd::Zero(sample.rows())};
   if (parameters.size() > 0) {
     if (&part != &sample)
       result.theta = ApproximateNewton{gradient_of(part), hessian_of_part, part.examples(), 0.3, kMaxSteps}
@@ -210,26 +223,44 @@ CrossValidation cross_validate(const FoldedSample& sample, const FoldedSample& p
     all_gradients = total(gradients);
     all_hessians = total(hessians);
   }
+  const auto judge = [&](const VectorXd& theta, Index k) {
+    const Calibration calibration = parameters.expand(theta);
+    double sum = 0.0;
+    sample.for_each_block(
+        calibration, k, [&](const CalibrationBlock& block, std::span<const int> labels, const ArrayXd& weights) {
+          for (Index i = 0; i < block.f.rows(); ++i) {
+            const double loss =
+                block.log_normaliser[i] - exponent(calibration, block, i, labels[static_cast<std::size_t>(i)]);
+            result.losses[block.first + i] = loss;
+            sum += weights[i] * loss;
+          }
+        });
+    return sum / sample.weight_of(k);
+  };
   for (Index k = 0; k < kFolds; ++k) {
-    VectorXd theta = result.theta;
+    if (sample.weight_of(k) == 0.0) continue;  // it has no rows
     const double left = 1.0 - sample.weight_of(k);
     const double left_of_part = 1.0 - part.weight_of(k);
-    if (parameters.size() > 0 && left > 1e-9 && left_of_part > 1e-9) {
-      NllSum gradient = *all_gradients;
-      gradient -= gradients[static_cast<std::size_t>(k)];
-      hessian = all_hessians;
-      *hessian -= hessians[static_cast<std::size_t>(k)];
-      const double examples = left * sample.examples();
-      theta -= HessianFactor(hessian->derivatives(parameters, theta, examples, 1.0 / left_of_part).hessian)
-                   .solve(gradient.derivatives(parameters, theta, examples, 1.0 / left).gradient);
+    if (parameters.size() == 0 || !(left > 1e-9) || !(left_of_part > 1e-9)) {
+      judge(result.theta, k);
+      continue;
     }
-    const Calibration calibration = parameters.expand(theta);
-    sample.for_each_block(
-        calibration, k, [&](const CalibrationBlock& block, std::span<const int> labels, const ArrayXd&) {
-          for (Index i = 0; i < block.f.rows(); ++i)
-            result.losses[block.first + i] =
-                block.log_normaliser[i] - exponent(calibration, block, i, labels[static_cast<std::size_t>(i)]);
-        });
+    NllSum gradient = *all_gradients;
+    gradient -= gradients[static_cast<std::size_t>(k)];
+    hessian = all_hessians;
+    *hessian -= hessians[static_cast<std::size_t>(k)];
+    const double examples = left * sample.examples();
+    const VectorXd step =
+        HessianFactor(hessian->derivatives(parameters, result.theta, examples, 1.0 / left_of_part).hessian)
+            .solve(gradient.derivatives(parameters, result.theta, examples, 1.0 / left).gradient);
+    const double before = gradients[static_cast<std::size_t>(k)].value() / sample.weight_of(k);
+    if (judge(result.theta - step, k) <= before + kSuspicious) continue;
+    // The fold may be as bad as that, or a step may go too far (huge logits, whose curvature changes within it).
+    const double at_whole = value_without(sample, k, parameters, result.theta);
+    double length = 1.0;
+    while (length > kShortest && !(value_without(sample, k, parameters, result.theta - length * step) <= at_whole))
+      length *= 0.25;
+    if (length < 1.0) judge(result.theta - (length > kShortest ? length : 0.0) * step, k);
   }
   return result;
 }
@@ -287,7 +318,10 @@ ArrayXd every(const ArrayXd& values, Index step) {
 std::vector<Judged> judge_by_folds(std::span<const CalibrationKind> kinds, const FoldedSample& sample) {
   const Index m = sample.classes();
   std::vector<Judged> judged;
-  Calibration start = Calibration::identity(m);
+  std::vector<NllSum> unused;
+  CrossValidation none = cross_validate(sample, sample, CalibrationParameters(CalibrationKind::kNone, m),
+                                        Calibration::identity(m), unused);
+  Calibration start = first_guess(m, Mean(none.losses, sample.weights()).value);
   for (const CalibrationKind kind : kinds) {
     CalibrationParameters parameters(kind, m);
     const Index step = std::max<Index>(sample.rows() / std::max(kHessianRows * parameters.size(), kLeastRows), 1);
@@ -317,9 +351,12 @@ std::vector<Judged> judge_by_folds(std::span<const CalibrationKind> kinds, const
       }
       parameters = CalibrationParameters(kind, m, strength);
     }
-    if (fewer || kind != CalibrationKind::kMatrix) found = cross_validate(sample, part, parameters, start, hessians);
+    if (kind == CalibrationKind::kNone)
+      found = std::move(none);
+    else if (fewer || kind != CalibrationKind::kMatrix)
+      found = cross_validate(sample, part, parameters, start, hessians);
     const Calibration near = parameters.expand(found.theta);
-    if (kind != CalibrationKind::kVector) start = near;
+    if (kind != CalibrationKind::kNone && kind != CalibrationKind::kVector) start = near;
     judged.push_back({{.kind = kind, .strength = strength, .near = near}, std::move(found.losses)});
   }
   return judged;

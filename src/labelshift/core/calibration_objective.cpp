@@ -21,6 +21,7 @@ constexpr Index kDenseParameters = 400;    // up to here a dense Hessian is chea
 constexpr int kMaxConjugateSteps = 500;    // a Newton step
 constexpr double kShortestStep = 0x1p-80;  // of a line search
 constexpr double kValueRounding = 1e-13;   // of a mean over 1e6 rows, relative
+constexpr double kHugeNll = 1e3;           // no floor of a probability makes it that large
 constexpr double kStaleDecrement = 0.1;    // a step that leaves more of the decrement asks for a new Hessian
 
 double weight_at(std::span<const double> weights, Index row) {
@@ -39,6 +40,12 @@ void centre_biases(const CalibrationParameters& parameters, VectorXd& step) {
 }
 
 }  // namespace
+
+Calibration first_guess(Index classes, double nll) {
+  Calibration guess = Calibration::identity(classes);
+  if (nll > kHugeNll) guess.scale /= nll;
+  return guess;
+}
 
 void calibrate(const Calibration& calibration, CalibrationBlock& block) {
   block.f.resize(block.z.rows(), block.z.cols());

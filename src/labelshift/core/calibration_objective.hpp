@@ -14,6 +14,10 @@ namespace labelshift {
 inline constexpr double kStandardErrors = 1e-6;  // how close to the optimum of a fit is close enough
 inline constexpr int kMaxNewtonSteps = 200;      // ordinary data need fewer than ten
 
+/// Where a fit to scores of this mean NLL starts: as they are, or, where they are far too sure (huge logits), with a
+/// scale from which Newton's method can get anywhere: where they are, all curvature is lost in rounding.
+Calibration first_guess(Index classes, double nll);
+
 /// A sample of rows and what a calibration makes of them.
 struct CalibrationBlock {
   Index first = 0;
@@ -108,6 +112,8 @@ class NllSum {
            const Eigen::ArrayXd& weights);
   NllSum& operator+=(const NllSum& other);
   NllSum& operator-=(const NllSum& other);
+
+  double value() const { return value_; }
 
   /// Of the sums times `factor` plus the penalty of `parameters` for `examples` rows. The NLL does not change when a
   /// constant is added to the bias, so its Hessian is singular there; 1/m in every entry of the bias block is added to
