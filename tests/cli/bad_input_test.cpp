@@ -44,10 +44,14 @@ TEST_F(BadInput, NumbersThatAreNoProbabilities) {
 
 TEST_F(BadInput, ALogitThatIsNotFinite) {
   file("B.csv", "a,b\n0.25,inf\n");
-  expect_error("B.csv, row 1, column 2: found inf, expected a finite logit; write -1000 for a class that is ruled out",
-               "--logits");
+  const std::string found = "B.csv, row 1, column 2: found ";
+  expect_error(
+      found + "inf, expected a finite logit; compute logits that overflow in a wider type, or leave the row out",
+      "--logits");
+  file("B.csv", "a,b\n0.25,-inf\n");
+  expect_error(found + "-inf, expected a finite logit; write -1000 for a class that is ruled out", "--logits");
   file("B.csv", "a,b\n0.25,nan\n");
-  expect_error("B.csv, row 1, column 2: found nan, expected a finite logit; remove the row or repair it", "--logits");
+  expect_error(found + "nan, expected a finite logit; remove the row or repair it", "--logits");
 }
 
 TEST_F(BadInput, AnotherNumberOfColumns) {

@@ -101,6 +101,12 @@ TEST_F(Watch, AnswersWhileTheStreamIsOpen) {
   EXPECT_EQ(result.out, "3\n");
 }
 
+TEST_F(Watch, SaysThatStandardInputIsClosed) {
+  const CommandResult result = labelshift("watch" + kTinySource + "<&-");
+  EXPECT_EQ(result.status, 5);
+  EXPECT_EQ(result.err, "error: cannot read standard input: bad file descriptor\n");
+}
+
 TEST_F(Watch, ForgetsWhatIsLongAgo) {
   std::string rows;
   for (int j = 0; j < 400; ++j) rows += "0.98,0.01,0.01\n";

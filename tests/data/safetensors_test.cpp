@@ -1,7 +1,10 @@
 #include "labelshift/data/safetensors.hpp"
 
+#include <sys/stat.h>
+
 #include <gmock/gmock.h>
 
+#include "labelshift/data/input_file.hpp"
 #include "labelshift/data/sha256.hpp"
 #include "tests/data/scratch.hpp"
 
@@ -132,6 +135,15 @@ TEST_F(SafetensorsTest, RefusesTensorsThatDoNotFillTheFile) {
   two(entry("[3]", "[0,12]"), "tensor \"b\": begins at byte 0, expected 4, where the one before it ends");
   two(entry("[1]", "[8,12]"), "tensor \"b\": begins at byte 8, expected 4, where the one before it ends");
   two(entry("[1]", "[4,8]"), "found 12 bytes of numbers, expected 8 for its tensors; copy it again");
+}
+
+TEST_F(SafetensorsTest, RefusesAPipeInPlaceOfAFile) {
+  // Opening it would wait for a writer.
+  ASSERT_EQ(::mkfifo(path("model.safetensors").c_str(), 0600), 0);
+  const std::string message =
+      "cannot read DIR/model.safetensors: it is a pipe or a device, expected a regular file; remove it";
+  expect_error(ErrorKind::kInput, message, [&] { SafetensorsFile{path("model.safetensors")}; });
+  expect_error(ErrorKind::kInput, message, [&] { read_file(path("model.safetensors")); });
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ void list(const std::string& format) {
   if (format == "json") {
     Json sets = Json::array();
     for (const KnownDataset& known : known_datasets()) sets.push_back(as_json(known));
-    print_data(Json{{"datasets", sets}}.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
+    print_json(Json{{"datasets", sets}}.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
     return;
   }
   std::string text;

@@ -72,7 +72,7 @@ void estimate(const EstimateOptions& options) {
   if (!options.plot.empty()) write_whole(options.plot, plot_of(report));
   const std::string text = format_report(report, options.format);
   if (options.output.empty())
-    options.format == "table" ? print(text) : print_data(text);
+    options.format == "table" ? print(text) : options.format == "json" ? print_json(text) : print_data(text);
   else
     write_whole(options.output, text);
 }

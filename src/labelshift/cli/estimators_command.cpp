@@ -55,7 +55,7 @@ void list(const std::string& format) {
 #ifdef LABELSHIFT_WITH_TORCH
     json["methods"] = as_json(methods(), kNone);
 #endif
-    print_data(json.dump(2) + '\n');
+    print_json(json.dump(2) + '\n');
     return;
   }
   std::string text =

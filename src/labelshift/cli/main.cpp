@@ -69,6 +69,7 @@ const char* advice(Remedy remedy) {
 
 int main(int argc, char** argv) {
   using namespace labelshift;
+  cli::hold_closed_streams();
   std::signal(SIGPIPE, SIG_DFL);  // a reader that has gone away (| head) ends us quietly, whoever started us
   try {
     start_with_cpu(argv);

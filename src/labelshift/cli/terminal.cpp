@@ -1,5 +1,6 @@
 #include "labelshift/cli/terminal.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -40,12 +41,23 @@ sigset_t deferred_signals() {
 
 }  // namespace
 
+void hold_closed_streams() {
+  // In the direction in which they are not used, so that using them is an error.
+  constexpr int kModes[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+  for (int stream = 0; stream < 3; ++stream)
+    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", kModes[stream]);  // takes the lowest place that is free
+}
+
 void print(std::string_view text) {
   write_out(printable(text, kLayout));
 }
 
 void print_data(std::string_view text) {
   ::isatty(STDOUT_FILENO) ? print(text) : write_out(text);
+}
+
+void print_json(std::string_view text) {
+  write_out(::isatty(STDOUT_FILENO) ? printable_json(text) : std::string(text));
 }
 
 void warn(const std::string& text) {

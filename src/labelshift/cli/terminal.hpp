@@ -11,11 +11,17 @@
 
 namespace labelshift::cli {
 
+/// Takes the places of standard streams that are closed (<&-), lest a file opened later be one of them. Reading or
+/// writing them still fails.
+void hold_closed_streams();
+
 /// Writes to standard output at once what people read, printable but for line ends and tabs. Throws Error{kSystem} if
 /// it cannot: a full disk must not look like success.
 void print(std::string_view text);
-/// The same of what programs read, CSV and JSON: as it is, unless standard output is a terminal.
+/// The same of what programs read: as it is, unless standard output is a terminal.
 void print_data(std::string_view text);
+/// The same of JSON, which stays JSON on a terminal.
+void print_json(std::string_view text);
 
 /// Writes "warning: TEXT" to standard error, printable and on one line.
 void warn(const std::string& text);

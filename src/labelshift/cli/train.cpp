@@ -366,7 +366,7 @@ void train(const TrainOptions& options) {
   save_predictor(options.output, predictor);
   progress.reset();
   if (!loaded.note.empty()) warn(loaded.note);
-  options.format == "json" ? print_data(json_text(options, trained)) : print(table_text(options, trained));
+  options.format == "json" ? print_json(json_text(options, trained)) : print(table_text(options, trained));
 }
 
 std::string model_names() {

@@ -132,7 +132,7 @@ class Watch {
                                    .unusable_source = unusable_source_,
                                    .level = options_.alarm});
     if (options_.format == "json")
-      print_data(json_line(state, verdict));
+      print_json(json_line(state, verdict));
     else if (options_.format == "csv")
       print_data(csv_lines(state, verdict));
     else

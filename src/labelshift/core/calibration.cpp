@@ -167,7 +167,7 @@ void log_scores(const Scores& scores, Index first, ArrayXXd& z) {
 namespace {
 
 const char* advice_for(double bad_logit) {
-  if (std::isnan(bad_logit)) return "leave the row out";
+  if (std::isnan(bad_logit)) return "remove the row or repair it";
   return bad_logit < 0.0 ? "write -1000 for a class that is ruled out"
                          : "compute logits that overflow in a wider type, or leave the row out";
 }

@@ -37,7 +37,7 @@ std::string errno_text(int error) {
 }
 
 std::string read_file(const std::string& path) {
-  const InputFile file(path);
+  const InputFile file(path, FileKind::kRegular);
   std::string bytes;
   std::string chunk(1 << 16, '\0');
   for (ssize_t got = 1; got != 0;) {
@@ -63,11 +63,12 @@ std::string path_to_open(const std::string& directory, const std::string& name) 
   return found.empty() ? directory + "/" + name : found;
 }
 
-InputFile::InputFile(const std::string& path)
+InputFile::InputFile(const std::string& path, FileKind kind)
     : path_(path),
       // Standard input goes on from where it is, and may be a socket, which cannot be opened.
-      descriptor_(path == "/dev/stdin" ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
-                                       : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+      descriptor_(path == "/dev/stdin"
+                      ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                      : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | (kind == FileKind::kRegular ? O_NONBLOCK : 0))) {
   struct stat status {};
   if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) {
     const int error = errno;
@@ -77,6 +78,11 @@ InputFile::InputFile(const std::string& path)
   if (S_ISDIR(status.st_mode)) {
     ::close(descriptor_);
     throw Error(ErrorKind::kInput, fmt::format("cannot read {}: it is a directory; name a file in it", path));
+  }
+  if (kind == FileKind::kRegular && !S_ISREG(status.st_mode)) {
+    ::close(descriptor_);
+    throw Error(ErrorKind::kInput,
+                fmt::format("cannot read {}: it is a pipe or a device, expected a regular file; remove it", path));
   }
   size_ = status.st_size;
 }

@@ -6,12 +6,17 @@
 
 namespace labelshift {
 
+enum class FileKind {
+  kAny,      // what a user names: pipes and devices too
+  kRegular,  // what this program wrote: opening a pipe in its place would wait for a writer that never comes
+};
+
 /// A file opened for reading, closed on destruction. Pipes and devices are files too, but have no size and cannot be
 /// looked into before they are read.
 class InputFile {
  public:
   /// Throws Error{kInput} saying why `path` cannot be read.
-  explicit InputFile(const std::string& path);
+  explicit InputFile(const std::string& path, FileKind kind = FileKind::kAny);
   InputFile(InputFile&& other) noexcept;
   ~InputFile();
 
@@ -29,7 +34,7 @@ class InputFile {
   std::int64_t size_ = 0;
 };
 
-/// All bytes of a file. Throws Error{kInput} if it cannot be read.
+/// All bytes of a regular file. Throws Error{kInput} if it is none or cannot be read.
 std::string read_file(const std::string& path);
 
 /// The path of a file in a directory, plain or as NAME.gz; empty if neither is there.

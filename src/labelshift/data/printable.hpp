@@ -5,8 +5,12 @@
 
 namespace labelshift {
 
-/// The text with all that a terminal could obey instead of show written as \x1b: control characters, and bytes that are
-/// no UTF-8. Names of files and classes are anybody's bytes. Those of `keep` stay.
+/// The text with all that a terminal could obey instead of show written as \x1b: control characters, those that turn
+/// the direction of writing, and bytes that are no UTF-8. Names of files and classes are anybody's bytes. Those of
+/// `keep` stay.
 std::string printable(std::string_view text, std::string_view keep = "");
+
+/// The same of JSON, in which they are written as \u001b, so that it says what it said. Line ends stay.
+std::string printable_json(std::string_view text);
 
 }  // namespace labelshift

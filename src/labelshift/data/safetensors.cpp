@@ -162,7 +162,7 @@ void write_safetensors(const std::string& path, std::span<const NamedTensor> ten
 }
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
-  const InputFile file(path);
+  const InputFile file(path, FileKind::kRegular);
   const auto size = static_cast<std::uint64_t>(file.size());
   std::uint64_t length = 0;
   if (size < kLengthBytes)

@@ -152,7 +152,7 @@ std::string rounds_text(const std::vector<NodeEvaluation>& history) {
 }
 
 std::vector<NodeEvaluation> read_rounds(const std::string& path) {
-  TextFile text{InputFile(path)};
+  TextFile text{InputFile(path, FileKind::kRegular)};
   Lines lines(text, path);
   const auto need = [&](bool good) {
     if (!good)
