@@ -214,6 +214,20 @@ TEST(ChooseCalibration, HugeLogitsAreMendedByTheirTemperature) {
   }
 }
 
+TEST(ChooseCalibration, AFoldsStepDoesNotGoTooFar) {
+  // Few rows and huge logits: curvatures change within a step.
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const GaussianSample source = draw(four_classes(), 40, seed);
+    for (const double scale : {1e1, 1e2, 1e3, 1e8, 1e300}) {
+      const MatrixXd huge = scale * source.probs.array().log();
+      const CalibrationChoice choice =
+          choose_calibration(calibration_kinds(kAutoCalibration), {.values = huge, .logits = true}, source.labels, {});
+      for (const CalibrationCandidate& candidate : choice.candidates)
+        EXPECT_LE(candidate.nll, choice.candidates[0].nll + 5.0) << to_string(candidate.kind) << scale << " " << seed;
+    }
+  }
+}
+
 TEST(ChooseCalibration, HasFiniteLikelihoodsOfTheLargestLogits) {
   const GaussianSample source = draw(four_classes(), 300, 12);
   const MatrixXd huge = 1e300 * source.probs.array().log();  // of which log_scores keeps 1e100
