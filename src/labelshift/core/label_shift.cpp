@@ -174,7 +174,8 @@ class Estimation {
     const Eigen::VectorXd p = prior(source_weights, options_.smoothing);
     CalibrationCandidate kind = kept;
     if (is_chosen() && source->scores.values.rows() * p.size() <= kChooseAgainElements)
-      kind = choose_calibration(kinds_, source->scores, source->labels, source_weights).for_intervals();
+      kind =
+          choose_calibration(kinds_of_replicate(kept), source->scores, source->labels, source_weights).for_intervals();
     Calibration calibration = Calibration::identity(p.size());
     if (kind.kind != CalibrationKind::kNone) calibration = fit(kind, source_weights).calibration;
     const bool is_identity = kind.kind == CalibrationKind::kNone;
@@ -214,6 +215,16 @@ class Estimation {
   };
 
   bool is_chosen() const { return kinds_.size() > 1; }
+
+  /// Matrix scaling of more parameters than rows costs more than all else and is not for intervals, unless all rows
+  /// chose it.
+  std::vector<CalibrationKind> kinds_of_replicate(const CalibrationCandidate& kept) const {
+    std::vector<CalibrationKind> kinds = kinds_;
+    const Index m = problem_.target.values.cols();
+    if (kept.kind != CalibrationKind::kMatrix && problem_.source->scores.values.rows() < m * (m + 1))
+      std::erase(kinds, CalibrationKind::kMatrix);
+    return kinds;
+  }
 
   CalibrationFit fit(const CalibrationCandidate& kind, std::span<const double> source_weights) const {
     const SourceExamples& source = *problem_.source;
