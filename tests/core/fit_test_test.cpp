@@ -110,6 +110,25 @@ TEST(FitTest, CannotBeComputedWithoutMoreCellsThanClasses) {
   EXPECT_FALSE(label_shift_fit_test({saturated, labels, {}}, {saturated, {}}).has_value());
 }
 
+TEST(ConfidenceCells, HaveABinForEveryFifteenSourceRowsAndFourAtMost) {
+  // 10, 30, 45 and 300 rows whose largest score is that of class 0, 1, 2 and 3, with confidences that all differ.
+  const std::vector<Index> rows = {10, 30, 45, 300};
+  MatrixXd probs(385, 4);
+  Index row = 0;
+  for (Index c = 0; c < 4; ++c) {
+    for (Index i = 0; i < rows[static_cast<std::size_t>(c)]; ++i, ++row) {
+      const double confidence = 0.5 + 0.4 * static_cast<double>(i + 1) / 301.0;
+      probs.row(row).setConstant((1.0 - confidence) / 3.0);
+      probs(row, c) = confidence;
+    }
+  }
+  const ConfidenceCells cells(probs);
+  const std::vector<Index> bins = {1, 2, 3, 4};
+  for (Index c = 0; c < 4; ++c)
+    EXPECT_EQ((c < 3 ? cells.first_of(c + 1) : cells.size()) - cells.first_of(c), bins[static_cast<std::size_t>(c)])
+        << c;
+}
+
 TEST(FitTest, RefusesSamplesThatDoNotFitTogether) {
   const TwoClasses source = two_classes({5, 5, 0, 0}, {0, 0, 5, 5});
   const MatrixXd target = MatrixXd::Constant(4, 3, 1.0 / 3);
