@@ -71,7 +71,7 @@ TEST_F(Estimate, WarnsOfLabelsThatAreOfOtherRows) {
   EXPECT_THAT(wrong.err, testing::HasSubstr("warning: the probabilities do not clearly say more of the source labels "
                                             "than the label mix does (their NLL after calibration is "));
   EXPECT_THAT(wrong.out, testing::HasSubstr("Verdict: nothing can be said of the label mix, since the probabilities do "
-                                            "not predict the source labels.\n"));
+                                            "not clearly predict the source labels.\n"));
   const CommandResult watched = labelshift(
       "watch --source-probs examples/tiny/source_probs.csv --source-labels shuffled.csv < "
       "examples/tiny/target_probs.csv");

@@ -44,8 +44,7 @@ const char* advice(Remedy remedy) {
     case Remedy::kTrainingPrior:
       return "; give the class mix it was trained on with --source-prior, or, if that had none of the class, leave its "
              "column out with --ignore-columns and --renormalise (labels that are numbers then count the columns that "
-             "are "
-             "left)";
+             "are left)";
     case Remedy::kOwnLabels:
       return "; leave --label-column and --labels out";
     case Remedy::kDatasetSource:

@@ -220,7 +220,7 @@ std::string format_report(const Report& report, const std::string& format) {
 
 std::string unusable_source(const SourceEvidence& evidence) {
   if (!evidence.permuted.empty()) return "the columns and the source labels are in different orders";
-  return evidence.says_labels() ? "" : "the probabilities do not predict the source labels";
+  return evidence.says_labels() ? "" : "the probabilities do not clearly predict the source labels";
 }
 
 std::optional<std::string> source_warning(const SourceEvidence& evidence, const std::vector<std::string>& classes) {
@@ -228,16 +228,14 @@ std::optional<std::string> source_warning(const SourceEvidence& evidence, const 
   if (!evidence.permuted.empty())
     return fmt::format(
         "columns look permuted: where the probabilities say {}, the source label is mostly {}, so shares would be "
-        "those "
-        "of other classes; check that columns are in the order of the classes",
+        "those of other classes; check that columns are in the order of the classes",
         name(0), name(1));
   if (evidence.says_labels()) return std::nullopt;
   return fmt::format(
       "the probabilities do not clearly say more of the source labels than the label mix does (their NLL after "
       "calibration is {:.3f} +- {:.3f}, that of the mix {:.3f}), so nothing can be estimated from them; check that "
-      "source "
-      "probabilities and labels are of the same rows in the same order, and that columns are in the order of the "
-      "classes",
+      "source probabilities and labels are of the same rows in the same order, and that columns are in the order of "
+      "the classes",
       evidence.nll, evidence.nll_error, evidence.prior_entropy);
 }
 
