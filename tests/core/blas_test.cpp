@@ -7,6 +7,15 @@ namespace {
 
 using Eigen::MatrixXd;
 
+TEST(Blas, UsesAsManyThreadsAsItIsTold) {
+  const int before = blas_threads();
+  for (const int threads : {2, 1}) {
+    use_blas_threads(threads);
+    EXPECT_EQ(blas_threads(), threads);
+  }
+  use_blas_threads(before);
+}
+
 TEST(Blas, FactorsAPositiveDefiniteMatrixByItsLowerTriangle) {
   // (2 0; 1 3) (2 1; 0 3) = (4 2; 2 10); the upper triangle is somebody else's.
   MatrixXd a{{4.0, -7.0}, {2.0, 10.0}};

@@ -183,10 +183,12 @@ TEST(Bootstrap, DrawsAgainWhatCannotBeEstimated) {
         [](int) {});
   };
   EXPECT_EQ(run([](std::span<const double> target) { return target[0] == 0.0; }).prior_low[0], 0.5);
+  std::atomic<int> draws = 0;
   try {
-    run([](std::span<const double>) { return true; });
+    run([&](std::span<const double>) { return ++draws > 0; });
     FAIL() << "no error";
   } catch (const Error& error) {
+    EXPECT_EQ(draws % 50, 0);  // of one replicate a thread, all of which give up
     EXPECT_STREQ(error.what(),
                  "the bootstrap drew rows 50 times and could not estimate from any draw; from the last it could not "
                  "because the matrix is singular");

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "labelshift/core/error.hpp"
@@ -41,7 +43,8 @@ TEST(CalibrationKinds, AutoIsAllOfThemAndANameIsOne) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    EXPECT_THAT(error.what(), HasSubstr("unknown calibration \"aut\"; did you mean \"auto\"?"));
+    EXPECT_THAT(error.what(), HasSubstr("unknown calibration \"aut\"; did you mean \"auto\"? (known: auto, none, ts, "
+                                        "bcts, vs, matrix)"));
   }
 }
 
@@ -105,17 +108,20 @@ TEST(ChooseCalibration, TheOrderOfClassesDoesNotMatter) {
   }
 }
 
-class EveryKind : public testing::TestWithParam<CalibrationEntry> {};
+class EveryKindAndSize : public testing::TestWithParam<std::tuple<CalibrationEntry, Index>> {};
 
-INSTANTIATE_TEST_SUITE_P(Core, EveryKind, testing::ValuesIn(calibrations()),
-                         [](const auto& entry) { return std::string(entry.param.name); });
+INSTANTIATE_TEST_SUITE_P(Core, EveryKindAndSize,
+                         testing::Combine(testing::ValuesIn(calibrations()), testing::Values(Index{400}, Index{4100})),
+                         [](const auto& row) {
+                           return std::string(std::get<0>(row.param).name) + std::to_string(std::get<1>(row.param));
+                         });
 
-TEST_P(EveryKind, IsJudgedAsByRefittingWithoutEachFold) {
+TEST_P(EveryKindAndSize, IsJudgedAsByRefittingWithoutEachFold) {
+  const auto [entry, n] = GetParam();  // with 4,100 rows the Hessians are of every second one
   GaussianProblem problem = four_classes();
   problem.sharpness = 1.5;
-  const Index n = 400;
   const GaussianSample sample = draw(problem, n, 5);
-  const CalibrationKind kinds[] = {GetParam().kind};
+  const CalibrationKind kinds[] = {entry.kind};
   const CalibrationCandidate found = choose_calibration(kinds, {.values = sample.probs}, sample.labels).candidates[0];
   const auto strength = found.strength > 0.0 ? found.strength : kMatrixStrength;
   std::vector<Index> next(4, -1);
@@ -130,13 +136,13 @@ TEST_P(EveryKind, IsJudgedAsByRefittingWithoutEachFold) {
     std::vector<double> weights;
     for (const Index of_row : fold) weights.push_back(of_row == k ? 0.0 : 1.0);
     const Calibration fit =
-        fit_calibration(GetParam().kind, {.values = sample.probs}, sample.labels, weights, strength).calibration;
+        fit_calibration(entry.kind, {.values = sample.probs}, sample.labels, weights, strength).calibration;
     const MatrixXd f = std::get<1>(apply_calibration(fit, {.values = sample.probs}).values);
     for (Index i = 0; i < n; ++i)
       if (fold[static_cast<std::size_t>(i)] == k)
         losses[i] = -std::log(f(i, sample.labels[static_cast<std::size_t>(i)]));
   }
-  const CalibrationFit all = fit_calibration(GetParam().kind, {.values = sample.probs}, sample.labels, {}, strength);
+  const CalibrationFit all = fit_calibration(entry.kind, {.values = sample.probs}, sample.labels, {}, strength);
   const double optimism = losses.mean() - all.nll_after;
   EXPECT_GE(optimism, 0.0);
   // One Newton step without a fold leaves an error of second order: a tenth of what a fold changes.
@@ -254,6 +260,15 @@ TEST(ChooseCalibration, ManyClassesAreJudgedOnAFifthOfTheRowsWithoutAMatrix) {
   ASSERT_EQ(choice.candidates.size(), 4U);
   EXPECT_EQ(choice.candidates.back().kind, CalibrationKind::kVector);
   EXPECT_GE(choice.for_estimate().kind, CalibrationKind::kTemperature);  // the logits are three times too sharp
+  double sum = 0.0;
+  int rows = 0;
+  for (Index i = 0; i < 900; ++i) {
+    if ((i % m + i / m) % 10 >= 2) continue;  // the first of a class is in the fold of its row, the next in the next
+    const double top = logits.row(i).maxCoeff();
+    sum += top + std::log((logits.row(i).array() - top).exp().sum()) - logits(i, i % m);
+    ++rows;
+  }
+  EXPECT_NEAR(choice.candidates.front().nll, sum / rows, 1e-9);  // none: the uncalibrated ones
 }
 
 TEST(ChooseCalibration, GivesTheSameBitsOnAnyThread) {

@@ -488,7 +488,9 @@ TEST_P(EveryFittedCalibration, ConvergesWhateverTheUnitsOfTheLogits) {
 }
 
 TEST_P(EveryFittedCalibration, AStartFromPartOfTheRowsDoesNotShow) {
-  // Enough rows for the fit to begin with every 17th, and an order in which those are all of one class.
+  // Enough rows for the fit to begin with every 17th, or matrix scaling with every 30th, and an order in which those
+  // are all of one class.
+  const Index step = kind() == CalibrationKind::kMatrix ? 30 : 17;
   const Index n = 60000;
   Sample sample = noisy_sample(n, 3, 65);
   std::vector<Index> of_first, of_others;
@@ -496,7 +498,7 @@ TEST_P(EveryFittedCalibration, AStartFromPartOfTheRowsDoesNotShow) {
   Sample ordered = sample;
   std::size_t first = 0, other = 0;
   for (Index i = 0; i < n; ++i) {
-    const bool take_first = other == of_others.size() || (i % 17 == 0 && first < of_first.size());
+    const bool take_first = other == of_others.size() || (i % step == 0 && first < of_first.size());
     const Index from = take_first ? of_first[first++] : of_others[other++];
     ordered.scores.row(i) = sample.scores.row(from);
     ordered.labels[static_cast<std::size_t>(i)] = sample.labels[static_cast<std::size_t>(from)];
@@ -670,6 +672,38 @@ TEST_P(EveryFittedCalibration, InfluenceIsHowRefittingMovesWithARowsWeight) {
                 1e-4 * size);
     }
   }
+}
+
+TEST_P(EveryFittedCalibration, InfluenceOfEveryLabelHasThatOfTheLabelItHas) {
+  const Index m = 3, n = 700;
+  const Sample sample = noisy_sample(n, m, 84);
+  const CalibrationFit fit = fit_logits(kind(), sample);
+  Rng rng(85);
+  const auto random = [&](Index cols) -> Eigen::ArrayXXd {
+    Eigen::ArrayXXd values(2, cols);
+    for (double& x : values.reshaped()) x = rng.normal();
+    return values;
+  };
+  const CalibrationResponse response{.scale = random(kind() == CalibrationKind::kVector ? m : 1),
+                                     .bias = random(m),
+                                     .mixing = random(kind() == CalibrationKind::kMatrix ? m * m : 0)};
+  const CalibrationInfluence influence(fit, sample.logits(), sample.labels, sample.weights, response);
+  const MatrixXd rows = influence.rows(0, n);
+  const MatrixXd f = std::get<1>(apply_calibration(fit.calibration, sample.logits()).values);
+  Index found = 0;
+  influence.for_each_label(n, [&](Index i, Index y, const Eigen::RowVectorXd& of_label, double probability) {
+    EXPECT_NEAR(probability, f(i, y), 1e-12);
+    if (y != sample.labels[static_cast<std::size_t>(i)]) return;
+    EXPECT_LE((of_label - rows.row(i)).norm(), 1e-10 * (1.0 + rows.norm())) << i;
+    ++found;
+  });
+  EXPECT_EQ(found, n);
+  std::vector<Index> spread;  // at most 300 of 700 rows: every third
+  influence.for_each_label(300, [&](Index i, Index y, const Eigen::RowVectorXd&, double) {
+    if (y == 0) spread.push_back(i);
+  });
+  ASSERT_EQ(spread.size(), 234U);
+  EXPECT_EQ(spread.back(), 699);
 }
 
 TEST_P(EveryCalibration, InfluencesOfAFitAverageToThePullOfThePenalty) {

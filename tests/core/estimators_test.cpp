@@ -320,6 +320,9 @@ TEST(Estimators, TakeSettingsUpToTheirLimits) {
   for (const char* name : {"mlls-l1", "mlls-l2"}) {  // lambda = 0 is no penalty, and not the default one
     EXPECT_EQ(ratio(name, setting("lambda", "0")), ratio("mlls-sqp", {})) << name;
     EXPECT_NE(ratio(name, {}), ratio("mlls-sqp", {})) << name;
+    EXPECT_NO_THROW(make_estimator(find_estimator(name), setting("lambda", "1000000")));
+    for (const char* value : {"-1e-9", "1000001"})
+      EXPECT_THROW(make_estimator(find_estimator(name), setting("lambda", value)), Error) << name;
   }
 }
 

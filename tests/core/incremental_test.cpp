@@ -10,6 +10,7 @@
 
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/estimators.hpp"
+#include "labelshift/core/label_shift.hpp"
 #include "labelshift/core/mlls_sqp.hpp"
 #include "labelshift/core/probabilities.hpp"
 #include "labelshift/core/rng.hpp"
@@ -151,6 +152,37 @@ TEST(Incremental, IsExactForTheBbseFamily) {
       EXPECT_NEAR(state.effective_rows, effective_rows(weights, 30'000), 1e-6);
     }
   }
+}
+
+TEST(Incremental, HasTheBatchIntervalsForTheBbseFamilyAlsoOfAbsentClasses) {
+  Rng rng(21);
+  const VectorXd p = vector({0.4, 0.3, 0.2, 0.1});
+  const Draws source = draw(p, p, 3000, 1.5, rng);
+  const VectorXd prior = label_prior(source.labels, {}, 4);
+  const SourceSummary summary = summarise_source({source.probs, source.labels, {}}, prior);
+  MatrixXd f = draw(p, vector({0.6, 0.0, 0.4, 0.0}), 2000, 1.5, rng).probs;
+  f *= 1.0008;  // rows need to sum to 1 within 0.001 only
+  LabelShiftProblem problem{.target = {f}};
+  problem.source = SourceExamples{{source.probs}, source.labels, {}};
+  int absent = 0;
+  for (const std::string name : {"bbse", "bbse-soft"}) {
+    LabelShiftOptions options;
+    options.estimator = name;
+    options.calibration = "none";
+    const LabelShiftResult batch = analyse_label_shift(problem, options);
+    IncrementalEstimator estimator(summary, {}, {.estimator = name});
+    feed(estimator, f, 333);
+    const IncrementalState state = estimator.current();
+    EXPECT_LE((state.target_prior - batch.target_prior).cwiseAbs().maxCoeff(), 1e-12) << name;
+    absent += static_cast<int>((batch.target_prior.array() == 0.0).count());
+    // Draws of f vary less than draws of labels from it, so the intervals of the soft one are an upper bound here.
+    if (name == "bbse-soft") continue;
+    const VectorXd width = batch.intervals.prior_high - batch.intervals.prior_low;
+    EXPECT_LE((state.intervals.prior_low - batch.intervals.prior_low).cwiseQuotient(width).cwiseAbs().maxCoeff(), 1e-3);
+    EXPECT_LE((state.intervals.prior_high - batch.intervals.prior_high).cwiseQuotient(width).cwiseAbs().maxCoeff(),
+              1e-3);
+  }
+  EXPECT_GT(absent, 0);
 }
 
 TEST(Incremental, HoldsABoundedNumberOfRows) {

@@ -147,6 +147,17 @@ TEST_F(LabelShiftTest, SeesLabelsThatAreOfOtherRows) {
   }
 }
 
+TEST_F(LabelShiftTest, SeesColumnsInAnotherOrderThanTheLabels) {
+  EXPECT_TRUE(analyse_label_shift(known_, {}).source_evidence->permuted.empty());
+  std::vector<int> turned = source_.labels;
+  const int m = static_cast<int>(source_.probs.cols());
+  for (int& label : turned) label = (label + 1) % m;
+  known_.source->labels = turned;
+  std::vector<Index> cycle;  // where the scores say a class, the label is the next
+  for (Index c = 0; c < m; ++c) cycle.push_back(c);
+  EXPECT_EQ(analyse_label_shift(known_, {}).source_evidence->permuted, cycle);
+}
+
 TEST_F(LabelShiftTest, DoesNotTakeScoresThatAreTooSureForWrongOnes) {
   Eigen::MatrixXd sure = source_.probs.array().max(1e-300).pow(20.0);
   sure = sure.array().colwise() / sure.rowwise().sum().array();

@@ -12,6 +12,7 @@
 #include "labelshift/core/calibration.hpp"
 #include "labelshift/core/cpu.hpp"
 #include "labelshift/core/error.hpp"
+#include "labelshift/core/probabilities.hpp"
 #include "labelshift/core/row_block.hpp"
 #include "tests/core/exact_problems.hpp"
 
@@ -203,6 +204,8 @@ TEST(Likelihood, RefusesAPriorWithAnEmptyClassOrOfTheWrongSize) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const Eigen::Vector2d& p : {Eigen::Vector2d(1.0, 0.0), Eigen::Vector2d(0.5, 0.6), Eigen::Vector2d(0.5, nan)})
     EXPECT_THAT(message(p), testing::HasSubstr("must be positive for every class and sum to 1"));
+  EXPECT_EQ(message(Eigen::Vector2d(kLeastPrior, 1.0)), "");
+  EXPECT_THAT(message(Eigen::Vector2d(0.9 * kLeastPrior, 1.0)), testing::HasSubstr("no share below 1e-50"));
   EXPECT_THAT(message(Eigen::Vector3d(0.2, 0.3, 0.5)),
               testing::HasSubstr("the source prior has 3 classes, the target probabilities have 2 columns"));
 }
@@ -314,6 +317,74 @@ TEST_P(EveryKernel, DoesInRegistersWhatItDoesByColumns) {
   }
 }
 
+TEST_P(EveryKernel, DoesAlongRowsWhatItDoesByColumns) {
+  const LikelihoodKernel* k = kernel();
+  if (!k) GTEST_SKIP() << "this processor cannot run it";
+  for (const Index m : {17, 20, 24, 31, 40, 100}) {
+    Rng rng(11, static_cast<std::uint64_t>(m));
+    const Index stride = m + 3;  // rows are parts of longer ones, whose rest is not to be looked at
+    RowMajorF floats = RowMajorF::Constant(kBlockRows, stride, NAN);
+    floats.leftCols(m) = hard_problem(Target::kPlain, kBlockRows, m, rng).probs.cast<float>();
+    for (Index b = 0; b < kBlockRows; b += 3) floats(b, m - 1) = floats(b, m - 3) = floats.row(b).head(m).maxCoeff();
+    const RowMajorMatrix<double> doubles = floats.cast<double>();
+    const Eigen::VectorXd r = dirichlet(m, 1.0, rng);
+    Eigen::VectorXd root(kBlockRows);
+    for (Index b = 0; b < kBlockRows; ++b) root[b] = b % 5 == 0 ? 0.0 : rng.uniform();
+
+    Eigen::MatrixXd t(kBlockRows, m);
+    Eigen::VectorXd mixture(kBlockRows), gradient = Eigen::VectorXd::Constant(m * k->lanes, 0.25);
+    k->load_floats(floats.data(), stride, 1, kBlockRows, m, kBlockRows, t.data());
+    k->scores(t.data(), r.data(), root.data(), m, kBlockRows, mixture.data(), gradient.data());
+    const Eigen::RowVectorXd sums = gradient.reshaped(k->lanes, m).colwise().sum();
+    std::vector<double> value(kBlockRows);
+    std::vector<std::int64_t> column(kBlockRows);
+    k->largest(t.data(), m, kBlockRows, value.data(), column.data());
+
+    Eigen::VectorXd wide_mixture(kBlockRows), wide_gradient(m * k->lanes), memory(m);
+    std::vector<double> wide_value(kBlockRows);
+    std::vector<std::int64_t> wide_column(kBlockRows);
+    const auto expect_equal = [&] {  // up to the order of rounding
+      EXPECT_LE((wide_mixture - mixture).cwiseAbs().maxCoeff(), 1e-14) << m;
+      const Eigen::RowVectorXd wide_sums = wide_gradient.reshaped(k->lanes, m).colwise().sum();
+      EXPECT_LE((wide_sums - sums).cwiseAbs().maxCoeff(), 1e-13 * sums.maxCoeff()) << m;
+      EXPECT_EQ(wide_value, value) << m;
+      EXPECT_EQ(wide_column, column) << m;
+    };
+    wide_gradient.setConstant(0.25);
+    k->wide_gradient_floats(floats.data(), stride, r.data(), root.data(), m, kBlockRows, wide_mixture.data(),
+                            wide_gradient.data(), memory.data());
+    k->wide_largest_floats(floats.data(), stride, kBlockRows, m, wide_value.data(), wide_column.data());
+    expect_equal();
+    wide_gradient.setConstant(0.25);
+    k->wide_gradient_doubles(doubles.data(), stride, r.data(), root.data(), m, kBlockRows, wide_mixture.data(),
+                             wide_gradient.data(), memory.data());
+    k->wide_largest_doubles(doubles.data(), stride, kBlockRows, m, wide_value.data(), wide_column.data());
+    expect_equal();
+  }
+}
+
+TEST_P(EveryKernel, SeesEveryBadProbabilityAlongRows) {
+  const LikelihoodKernel* k = kernel();
+  if (!k) GTEST_SKIP() << "this processor cannot run it";
+  for (const Index m : {17, 32}) {
+    const RowMajorF good = RowMajorF::Constant(16, m, 1.0f / static_cast<float>(m));
+    EXPECT_TRUE(k->wide_probabilities_floats(good.data(), m, 16, m, 1e-3));
+    EXPECT_TRUE(k->wide_probabilities_doubles(good.cast<double>().eval().data(), m, 16, m, 1e-3));
+    for (const float bad : {NAN, INFINITY, -INFINITY, -1e-6f, 0.3f}) {
+      for (const Index row : {0, 9, 15}) {
+        for (const Index c : {Index{0}, Index{9}, m - 1}) {
+          RowMajorF spoilt = good;
+          spoilt(row, c) = bad;
+          if (bad == -1e-6f) spoilt(row, (c + 1) % m) += good(row, c);  // its sum is right
+          EXPECT_FALSE(k->wide_probabilities_floats(spoilt.data(), m, 16, m, 1e-3)) << bad << " in row " << row;
+          const RowMajorMatrix<double> doubles = spoilt.cast<double>();
+          EXPECT_FALSE(k->wide_probabilities_doubles(doubles.data(), m, 16, m, 1e-3)) << bad << " in row " << row;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(EveryKernel, SeesEveryBadProbability) {
   const LikelihoodKernel* k = kernel();
   if (!k) GTEST_SKIP() << "this processor cannot run it";
@@ -342,7 +413,7 @@ TEST_P(EveryKernel, AddsLogsOfZeroAndDenormals) {
 TEST_P(EveryKernel, FindsTheFirstOfTheLargest) {
   const LikelihoodKernel* k = kernel();
   if (!k) GTEST_SKIP() << "this processor cannot run it";
-  for (const Index m : {1, 2, 5, 16, 40}) {
+  for (const Index m : {1, 2, 5, 16, 17, 40, 43}) {
     Rng rng(10, static_cast<std::uint64_t>(m));
     Eigen::MatrixXd t(kBlockRows, m);  // a few values only, so that many are equal
     for (double& x : t.reshaped()) x = static_cast<double>(rng.below(4)) / 4.0;
@@ -356,6 +427,11 @@ TEST_P(EveryKernel, FindsTheFirstOfTheLargest) {
       EXPECT_EQ(value[static_cast<std::size_t>(b)], largest);
       EXPECT_EQ(column[static_cast<std::size_t>(b)], first);
     }
+    if (m <= LikelihoodKernel::kFewColumns) continue;
+    const RowMajorMatrix<double> rows = t;
+    std::vector<std::int64_t> along(kBlockRows);
+    k->wide_largest_doubles(rows.data(), m, kBlockRows, m, value.data(), along.data());
+    EXPECT_EQ(along, column);
   }
 }
 

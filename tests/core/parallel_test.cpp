@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <mutex>
+#include <set>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "tests/await.hpp"
@@ -26,6 +30,18 @@ TEST(Parallel, RunsJobsAtTheSameTime) {
     ++together;
     await([&] { return together == 3; }, "all three workers had a job");
   });
+}
+
+TEST(Parallel, UsesNoMoreThreadsThanAskedFor) {
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  run_in_parallel(40, 2, [&](Index) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // so that every thread gets a job
+    const std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+  });
+  EXPECT_EQ(threads.size(), 2U);
+  EXPECT_TRUE(threads.contains(std::this_thread::get_id()));
 }
 
 TEST(Parallel, ThrowsTheFirstExceptionAndStartsNoFurtherJob) {

@@ -50,15 +50,24 @@ double sum_of_logs(const LikelihoodKernel& kernel, const double* mixture, const 
 void score_rows(const LikelihoodKernel& kernel, const MatrixView& rows, const double* ratio, const double* root_weight,
                 double* mixture, double* gradient, double* t) {
   const Index m = rows.cols();
-  const bool in_registers = rows.visit([&](const auto* data, Index row_stride, Index col_stride) {
-    if (m > LikelihoodKernel::kFewColumns || rows.rows() != kBlockRows || col_stride != 1) return false;
-    if constexpr (std::is_same_v<decltype(data), const float*>)
-      kernel.few_scores_floats(data, row_stride, ratio, root_weight, m, kBlockRows, mixture, gradient, t);
+  const bool as_they_lie = rows.visit([&](const auto* data, Index row_stride, Index col_stride) {
+    constexpr bool floats = std::is_same_v<decltype(data), const float*>;
+    if (rows.rows() != kBlockRows || col_stride != 1) return false;
+    if (m <= LikelihoodKernel::kFewColumns) {
+      if constexpr (floats)
+        kernel.few_scores_floats(data, row_stride, ratio, root_weight, m, kBlockRows, mixture, gradient, t);
+      else
+        kernel.few_scores_doubles(data, row_stride, ratio, root_weight, m, kBlockRows, mixture, gradient, t);
+      return true;
+    }
+    if (gradient == nullptr) return false;
+    if constexpr (floats)
+      kernel.wide_gradient_floats(data, row_stride, ratio, root_weight, m, kBlockRows, mixture, gradient, t);
     else
-      kernel.few_scores_doubles(data, row_stride, ratio, root_weight, m, kBlockRows, mixture, gradient, t);
+      kernel.wide_gradient_doubles(data, row_stride, ratio, root_weight, m, kBlockRows, mixture, gradient, t);
     return true;
   });
-  if (in_registers) return;
+  if (as_they_lie) return;
   load_rows(rows, t);
   kernel.scores(t, ratio, root_weight, m, kBlockRows, mixture, gradient);
 }

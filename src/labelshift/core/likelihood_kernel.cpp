@@ -70,10 +70,7 @@ inline Lanes load_as_doubles(const Scalar* from) {
 }
 
 /// A square tile turned over in registers: swap within pairs, then pairs, then halves.
-template <typename Scalar>
-inline void load_tile(const Scalar* data, ptrdiff_t row_stride, Lanes* columns) {
-  Lanes row[kLanes];
-  for (int i = 0; i < kLanes; ++i) row[i] = load_as_doubles(data + i * row_stride);
+inline void turn_over(const Lanes* row, Lanes* columns) {
 #if defined(__AVX512F__)
   Lanes pair[8], four[8];
   for (int i = 0; i < 8; i += 2) {
@@ -104,6 +101,13 @@ inline void load_tile(const Scalar* data, ptrdiff_t row_stride, Lanes* columns) 
   columns[0] = __builtin_shufflevector(row[0], row[1], 0, 2);
   columns[1] = __builtin_shufflevector(row[0], row[1], 1, 3);
 #endif
+}
+
+template <typename Scalar>
+inline void load_tile(const Scalar* data, ptrdiff_t row_stride, Lanes* columns) {
+  Lanes row[kLanes];
+  for (int i = 0; i < kLanes; ++i) row[i] = load_as_doubles(data + i * row_stride);
+  turn_over(row, columns);
 }
 
 /// One value of each of kLanes rows.
@@ -335,6 +339,103 @@ void any_few_scores(const Scalar* data, ptrdiff_t row_stride, const double* rati
                [&]<int M>() { few_scores<M>(data, row_stride, ratio, root_weight, stride, mixture, gradient, t); });
 }
 
+/// The sum of each of kLanes registers, as one register.
+inline Lanes sums_across(const Lanes* registers) {
+  Lanes turned[kLanes];
+  turn_over(registers, turned);
+  Lanes sum = turned[0];
+  for (int i = 1; i < kLanes; ++i) sum += turned[i];
+  return sum;
+}
+
+template <typename Scalar>
+bool wide_probabilities(const Scalar* data, ptrdiff_t row_stride, ptrdiff_t count, ptrdiff_t cols, double tolerance) {
+  Bits valid = Bits{} - 1;
+  Lanes least = {};
+  const ptrdiff_t whole = cols - cols % kLanes;
+  for (ptrdiff_t b = 0; b < count; b += kLanes) {
+    const Scalar* rows = data + b * row_stride;
+    Lanes partial[kLanes] = {};
+    for (ptrdiff_t c = 0; c < whole; c += kLanes) {
+#pragma GCC unroll 8
+      for (int i = 0; i < kLanes; ++i) {
+        const Lanes value = load_as_doubles(rows + i * row_stride + c);
+        partial[i] += value;
+        least = value < least ? value : least;
+      }
+    }
+    Lanes row_sum = sums_across(partial);
+    for (ptrdiff_t c = whole; c < cols; ++c) {
+      const Lanes value = load_column(rows + c, row_stride);
+      row_sum += value;
+      least = value < least ? value : least;
+    }
+    valid &= (row_sum - 1.0 <= tolerance) & (1.0 - row_sum <= tolerance);  // as in few_probabilities()
+  }
+  for (int i = 0; i < kLanes; ++i)
+    if (valid[i] == 0 || least[i] != 0.0) return false;
+  return true;
+}
+
+template <typename Scalar>
+void wide_gradient(const Scalar* data, ptrdiff_t row_stride, const double* ratio, const double* root_weight,
+                   ptrdiff_t cols, ptrdiff_t stride, double* mixture, double* gradient, double* sums) {
+  const ptrdiff_t whole = cols - cols % kLanes;
+  for (ptrdiff_t c = 0; c < cols; ++c) sums[c] = 0.0;
+  for (ptrdiff_t b = 0; b < stride; b += kLanes) {
+    const Scalar* rows = data + b * row_stride;
+    Lanes partial[kLanes] = {};
+    for (ptrdiff_t c = 0; c < whole; c += kLanes) {
+      const Lanes factor = load(ratio + c);
+#pragma GCC unroll 8
+      for (int i = 0; i < kLanes; ++i) partial[i] += load_as_doubles(rows + i * row_stride + c) * factor;
+    }
+    Lanes mixed = sums_across(partial);
+    for (ptrdiff_t c = whole; c < cols; ++c) mixed += load_column(rows + c, row_stride) * ratio[c];
+    store(mixed, mixture + b);
+    const Lanes root = load(root_weight + b);
+    const Lanes share = root > 0.0 ? root / mixed * root : Lanes{};  // as in scores()
+    for (ptrdiff_t c = 0; c < whole; c += kLanes) {
+      Lanes sum = load(sums + c);
+#pragma GCC unroll 8
+      for (int i = 0; i < kLanes; ++i) sum += load_as_doubles(rows + i * row_stride + c) * share[i];
+      store(sum, sums + c);
+    }
+    for (ptrdiff_t c = whole; c < cols; ++c) {
+      const Lanes terms = load_column(rows + c, row_stride) * share;
+      for (int i = 0; i < kLanes; ++i) sums[c] += terms[i];
+    }
+  }
+  for (ptrdiff_t c = 0; c < cols; ++c) gradient[c * kLanes] += sums[c];
+}
+
+template <typename Scalar>
+void wide_largest(const Scalar* data, ptrdiff_t row_stride, ptrdiff_t count, ptrdiff_t cols, double* value,
+                  int64_t* column) {
+  Bits first;
+  for (int i = 0; i < kLanes; ++i) first[i] = i;
+  for (ptrdiff_t b = 0; b < count; ++b) {
+    const Scalar* row = data + b * row_stride;
+    Lanes best = load_as_doubles(row);  // of the columns that fall on each lane
+    Bits which = first;
+    const auto compare = [&](ptrdiff_t c) {
+      const Lanes next = load_as_doubles(row + c);
+      const Bits greater = next > best;
+      best = greater ? next : best;
+      which = greater ? first + c : which;
+    };
+    for (ptrdiff_t c = kLanes; c + kLanes <= cols; c += kLanes) compare(c);
+    compare(cols - kLanes);  // again for some columns: what was found of them is no greater than itself
+    value[b] = best[0];
+    column[b] = which[0];
+    for (int i = 1; i < kLanes; ++i) {
+      if (best[i] < value[b] || (best[i] == value[b] && which[i] > column[b])) continue;
+      value[b] = best[i];
+      column[b] = which[i];
+    }
+  }
+}
+
 void largest(const double* t, ptrdiff_t cols, ptrdiff_t stride, double* value, int64_t* column) {
   for (ptrdiff_t b = 0; b < stride; b += kLanes) {
     Lanes best = load(t + b);
@@ -395,6 +496,12 @@ const LikelihoodKernel LABELSHIFT_KERNEL = {kLanes,
                                             any_few_probabilities<double>,
                                             any_few_scores<float>,
                                             any_few_scores<double>,
+                                            wide_probabilities<float>,
+                                            wide_probabilities<double>,
+                                            wide_gradient<float>,
+                                            wide_gradient<double>,
+                                            wide_largest<float>,
+                                            wide_largest<double>,
                                             largest,
                                             sum_of_logs};
 

@@ -51,6 +51,25 @@ struct LikelihoodKernel {
                              const double* root_weight, std::ptrdiff_t cols, std::ptrdiff_t stride, double* mixture,
                              double* gradient, double* t);
 
+  /// With more columns than that, what needs no products of columns is done along rows whose columns are contiguous.
+  /// `count` and `stride` are multiples of kRowMultiple. The first does what load_* and all_probabilities do together;
+  /// the second what load_* and scores do with a gradient, `sums` being memory for `cols` numbers; the third what
+  /// load_* and largest do, for any `count`.
+  bool (*wide_probabilities_floats)(const float* data, std::ptrdiff_t row_stride, std::ptrdiff_t count,
+                                    std::ptrdiff_t cols, double tolerance);
+  bool (*wide_probabilities_doubles)(const double* data, std::ptrdiff_t row_stride, std::ptrdiff_t count,
+                                     std::ptrdiff_t cols, double tolerance);
+  void (*wide_gradient_floats)(const float* data, std::ptrdiff_t row_stride, const double* ratio,
+                               const double* root_weight, std::ptrdiff_t cols, std::ptrdiff_t stride, double* mixture,
+                               double* gradient, double* sums);
+  void (*wide_gradient_doubles)(const double* data, std::ptrdiff_t row_stride, const double* ratio,
+                                const double* root_weight, std::ptrdiff_t cols, std::ptrdiff_t stride, double* mixture,
+                                double* gradient, double* sums);
+  void (*wide_largest_floats)(const float* data, std::ptrdiff_t row_stride, std::ptrdiff_t count, std::ptrdiff_t cols,
+                              double* value, std::int64_t* column);
+  void (*wide_largest_doubles)(const double* data, std::ptrdiff_t row_stride, std::ptrdiff_t count, std::ptrdiff_t cols,
+                               double* value, std::int64_t* column);
+
   /// value[b] is the largest of the `cols` numbers t[c][b], column[b] its c, the first of equals.
   void (*largest)(const double* t, std::ptrdiff_t cols, std::ptrdiff_t stride, double* value, std::int64_t* column);
 

@@ -47,11 +47,15 @@ bool all_probabilities(const MatrixView& rows, double* t) {
   const LikelihoodKernel& kernel = best_kernel();
   const Index m = rows.cols();
   return rows.visit([&](const auto* data, Index row_stride, Index col_stride) {
-    if (m <= LikelihoodKernel::kFewColumns && rows.rows() % LikelihoodKernel::kRowMultiple == 0 && col_stride == 1) {
-      if constexpr (std::is_same_v<decltype(data), const float*>)
-        return kernel.few_probabilities_floats(data, row_stride, rows.rows(), m, tolerance);
-      else
-        return kernel.few_probabilities_doubles(data, row_stride, rows.rows(), m, tolerance);
+    if (rows.rows() % LikelihoodKernel::kRowMultiple == 0 && col_stride == 1) {
+      const bool few = m <= LikelihoodKernel::kFewColumns;
+      if constexpr (std::is_same_v<decltype(data), const float*>) {
+        const auto check = few ? kernel.few_probabilities_floats : kernel.wide_probabilities_floats;
+        return check(data, row_stride, rows.rows(), m, tolerance);
+      } else {
+        const auto check = few ? kernel.few_probabilities_doubles : kernel.wide_probabilities_doubles;
+        return check(data, row_stride, rows.rows(), m, tolerance);
+      }
     }
     load_rows(rows, t);
     return kernel.all_probabilities(t, m, kBlockRows, rows.rows(), tolerance);

@@ -34,6 +34,9 @@ class AlignedDoubles {
 /// t[c * stride + b] = rows(b, c) for at most `stride` rows; the rest of each column becomes ones.
 void load_rows(const MatrixView& rows, double* t, Index stride = kBlockRows);
 
+/// The largest entry of each of at most kBlockRows rows, the first of equals; t is for their columns.
+void find_largest(const MatrixView& rows, double* t, double* value, std::int64_t* column);
+
 /// Calls use(row, column, value) with the largest entry of each row, the first of equals.
 template <typename Use>
 void for_each_largest(const MatrixView& rows, const Use& use) {
@@ -42,8 +45,7 @@ void for_each_largest(const MatrixView& rows, const Use& use) {
   std::int64_t column[kBlockRows];
   for (Index first = 0; first < rows.rows(); first += kBlockRows) {
     const Index count = std::min(kBlockRows, rows.rows() - first);
-    load_rows(rows.middle_rows(first, count), t.data());
-    best_kernel().largest(t.data(), rows.cols(), kBlockRows, value, column);
+    find_largest(rows.middle_rows(first, count), t.data(), value, column);
     for (Index b = 0; b < count; ++b) use(first + b, static_cast<Index>(column[b]), value[b]);
   }
 }
