@@ -273,6 +273,19 @@ TEST_F(FederationRun, RefusesAFolderOfOtherSettings) {
                [&] { run_in_folder(task("run", other), {}); });
 }
 
+TEST_F(FederationRun, TellsDamagedSettingsFromOtherSettings) {
+  run_in_folder(task("run"), {});
+  std::string text = bytes_of(path("run/experiment.toml"));
+  const std::size_t at = text.find("rounds = 12");
+  ASSERT_NE(at, std::string::npos);
+  text[at + 10] ^= 1;  // one bit: rounds = 13
+  file("run/experiment.toml", text);
+  expect_error(ErrorKind::kInput,
+               "DIR/run/experiment.toml is damaged: it is not what SHA256SUMS says was written, so nothing tells which "
+               "run this is; remove the folder to run it again, or choose another",
+               [&] { run_in_folder(task("run"), {}); });
+}
+
 TEST_F(FederationRun, SaysThatAnotherVersionMadeTheRun) {
   run_in_folder(task("run"), {});
   std::string text = bytes_of(path("run/experiment.toml"));

@@ -396,7 +396,15 @@ void check_folder(const RunTask& task, bool resume) {
   const bool whole = exists(paths.summary);
   const std::string checkpoint = newest_checkpoint(task.folder);
   if (!whole && checkpoint.empty()) return;
-  check_same_settings(task.folder, read_file(paths.settings), task.settings_file);
+  const std::string settings_file = read_file(paths.settings);
+  if (whole && exists(paths.sums) &&
+      read_file(paths.sums).find(sum_line(settings_file, kSettingsName)) == std::string::npos)
+    throw Error(ErrorKind::kInput,
+                fmt::format("{} is damaged: it is not what {} says was written, so nothing tells which run this is; "
+                            "remove the folder to run it again, or choose another",
+                            paths.settings, kSumsFile),
+                Remedy::kOutputFolder);
+  check_same_settings(task.folder, settings_file, task.settings_file);
   if (whole && !exists(paths.sums))
     throw Error(ErrorKind::kInput,
                 fmt::format("{} has no {}, so damage to its files would go unseen: labelshift 0.3.0 or older made it, "
