@@ -190,6 +190,34 @@ TEST(FitTest, HoldsItsLevelWhereAClassIsAbsentFromTheTarget) {
   EXPECT_LE(rejections, kMost);
 }
 
+TEST(FitTest, HoldsItsLevelWhereHalfOfTheClassesAreAbsentFromTheTarget) {
+  const GaussianProblem problem = miscalibrated(10);
+  VectorXd prior = VectorXd::Zero(10);
+  prior.head(5).setConstant(0.2);
+  Rng rng(6);
+  int rejections = 0;
+  for (int k = 0; k < kRepetitions; ++k) {
+    const GaussianSample source = problem.sample(1000, problem.source_prior, rng);
+    const GaussianSample target = problem.sample(1000, prior, rng);
+    rejections += label_shift_fit_test(source.source(), target.target())->p_value < 0.05;
+  }
+  EXPECT_LE(rejections, kMost);
+}
+
+TEST(FitTest, RejectsWhatOnlyANegativeShareWouldExplain) {
+  // Labels of which most say nothing: every class looks like all of them, and a target of another mix is beyond what
+  // mixtures of such classes can be.
+  const GaussianProblem problem{.source_prior = Eigen::Vector3d(0.5, 0.3, 0.2)};
+  Rng rng(7);
+  for (int k = 0; k < 10; ++k) {
+    GaussianSample source = problem.sample(5000, problem.source_prior, rng);
+    for (std::size_t i = 0; i < 3000; ++i)
+      std::swap(source.labels[i], source.labels[static_cast<std::size_t>(rng.below(3000))]);
+    const GaussianSample target = problem.sample(5000, Eigen::Vector3d(0.1, 0.2, 0.7), rng);
+    EXPECT_LT(label_shift_fit_test(source.source(), target.target())->p_value, 1e-4);
+  }
+}
+
 TEST(FitTest, HoldsItsLevelOnHalvesOfARealClassifiersRows) {
   const FashionMnistExample example = read_fashion_mnist_example();
   const Index half = example.probs.rows() / 2;

@@ -13,6 +13,7 @@
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/probabilities.hpp"
 #include "labelshift/core/row_block.hpp"
+#include "labelshift/core/simplex.hpp"
 
 namespace labelshift {
 namespace {
@@ -99,18 +100,23 @@ Eigen::VectorXd multinomial_covariance(const Eigen::VectorXd& p, const Eigen::Ve
   return p.array() * (x.array() - p.dot(x));
 }
 
-/// Minimises J(q) (Hansen's J, continuously updated: V moves with q) over sum q = 1.
+/// Minimises J(q) (Hansen's J, continuously updated: V moves with q) over the simplex.
 class MinimumChiSquared {
  public:
+  struct Minimum {
+    double statistic;
+    Index absent;  // how many shares are held at 0
+  };
+
   explicit MinimumChiSquared(const MixtureFit& data) : data_(data), pooled_(data.source * data.prior) {
     set_frequencies(data.source, data.target);
   }
 
-  double minimise() {
+  Minimum minimise() {
     Candidate best = candidate(data_.prior);
     for (int round = 1;; ++round) {
-      descend(best);
-      if (round == kVarianceRounds) return best.statistic;
+      descend(best, Shares::kAny);
+      if (round == kVarianceRounds) break;
       // Variances at frequencies that satisfy pi = M q, not at the observed ones: a cell that happens to be rare would
       // be thought certain, and the test would reject too often (Pearson's chi-squared against Neyman's).
       Eigen::MatrixXd source = fitted_source(best).cwiseMax(0.0);
@@ -120,9 +126,15 @@ class MinimumChiSquared {
       set_frequencies(source, target / target.sum());
       best = candidate(best.q);
     }
+    if ((best.q.array() >= 0.0).all()) return {best.statistic, 0};
+    best = candidate(project_to_simplex(best.q));
+    descend(best, Shares::kNotNegative);
+    return {best.statistic, (best.q.array() <= 0.0).count()};
   }
 
  private:
+  enum class Shares { kAny, kNotNegative };
+
   /// Sets the frequencies that V is computed from. A fraction of a pooled row keeps a class of few rows, all in
   /// one cell, from being thought to lie there for certain.
   void set_frequencies(const Eigen::MatrixXd& source, const Eigen::VectorXd& target) {
@@ -181,7 +193,8 @@ class MinimumChiSquared {
   }
 
   /// Gauss-Newton steps, halved until J falls.
-  void descend(Candidate& best) const {
+  void descend(Candidate& best, Shares shares) const {
+    SimplexSolver solver;
     for (int step = 0; step < kMostSteps; ++step) {
       const Eigen::MatrixXd fitted = fitted_source(best);
       Eigen::MatrixXd whitened = fitted;
@@ -191,15 +204,21 @@ class MinimumChiSquared {
       // That of a prior with standard deviation 1: nothing beside what the data know of an identified q_c, but it keeps
       // directions the data know nothing of from running away. It shortens steps and does not move the minimum.
       information.diagonal().array() += 1.0;
-      Eigen::MatrixXd factor = information;
-      Eigen::MatrixXd solved(fitted.cols(), 2);  // information^-1 times minus half the gradient, and times ones
-      solved.col(0) = fitted.transpose() * best.multiplier;
-      solved.col(1).setOnes();
-      if (!solve_positive_definite(factor, solved)) return;
-      const Eigen::VectorXd direction =
-          solved.col(0) - solved.col(1) * (solved.col(0).sum() / solved.col(1).sum());  // keeps sum q = 1
-      if (direction.dot(information.selfadjointView<Eigen::Lower>() * direction) < 1e-4)
-        return;  // what J would fall by: nothing to a p-value
+      information.triangularView<Eigen::StrictlyUpper>() = information.transpose();
+      const Eigen::VectorXd slope = fitted.transpose() * best.multiplier;  // (k) minus half the gradient
+      Eigen::VectorXd direction;
+      if (shares == Shares::kNotNegative) {
+        const Eigen::VectorXd zero = Eigen::VectorXd::Zero(slope.size());
+        direction = solver.solve({information, information * best.q + slope, zero, zero}, best.q) - best.q;
+      } else {
+        Eigen::MatrixXd factor = information;
+        Eigen::MatrixXd solved(fitted.cols(), 2);  // information^-1 times the slope, and times ones
+        solved.col(0) = slope;
+        solved.col(1).setOnes();
+        if (!solve_positive_definite(factor, solved)) return;
+        direction = solved.col(0) - solved.col(1) * (solved.col(0).sum() / solved.col(1).sum());  // keeps sum q = 1
+      }
+      if (direction.dot(information * direction) < 1e-4) return;  // what J would fall by: nothing to a p-value
       double length = 1.0;
       Candidate next = candidate(best.q + direction);
       while (!(next.statistic < best.statistic) && length > 1e-3) {
@@ -311,10 +330,12 @@ std::optional<HypothesisTest> LabelShiftFitTest::current() const {
     data.rows[c] = weight * weight / source_squared_weight_[seen[static_cast<std::size_t>(c)]];
     data.source.col(c) /= weight;
   }
-  const double statistic = MinimumChiSquared(data).minimise();
-  const auto degrees_of_freedom = static_cast<double>(degrees);
-  return HypothesisTest{.statistic = statistic,
-                        .p_value = chi_squared_survival(statistic, degrees_of_freedom),
+  // Given which shares are held at 0, J is a squared distance from a plane that has as many dimensions less (the
+  // conditional test of order-restricted inference).
+  const MinimumChiSquared::Minimum least = MinimumChiSquared(data).minimise();
+  const auto degrees_of_freedom = static_cast<double>(degrees + least.absent);
+  return HypothesisTest{.statistic = least.statistic,
+                        .p_value = chi_squared_survival(least.statistic, degrees_of_freedom),
                         .degrees_of_freedom = degrees_of_freedom};
 }
 

@@ -32,8 +32,9 @@ class ConfidenceCells {
 ///
 /// It compares how often each of the ConfidenceCells occurs: pi in the target, M(:, c) among the source
 /// rows of class c. Under label shift pi = M q for the target's prior q, whatever f is, calibrated or not; q is fitted
-/// by minimum chi-squared and not by Eq. (3), which a miscalibrated f biases, and is not kept >= 0, so that the law of
-/// the statistic is chi-squared also where a class is absent from the target. The variances of pi and of M both count.
+/// by minimum chi-squared and not by Eq. (3), which a miscalibrated f biases, over the simplex: a mix with a share
+/// below 0 explains nothing. A share that is held at 0 is a degree of freedom more, given which the law of the
+/// statistic is chi-squared also where a class is absent from the target. The variances of pi and of M both count.
 ///
 /// In simulations a 5 % test rejects a true hypothesis in 2 to 8 % of samples of 500 rows or more a side; with classes
 /// of fewer than about 40 source rows it rejects less often still, and loses power. Classes without a source row are
