@@ -155,6 +155,20 @@ void bbse(FederationSettings& settings) {
   settings.ratio.method = "bbse";
 }
 
+TEST(FederationSettings, HaveTheDefaultsOfThePaperAndOfPyTorch) {
+  const FederationSettings settings;
+  EXPECT_EQ(settings.local.batch, 64);
+  EXPECT_EQ(settings.local.steps, 1);
+  EXPECT_EQ(settings.local.learning_rate, 0.1);
+  EXPECT_EQ(settings.local.weight_decay, 0.0);
+  EXPECT_EQ(settings.server.optimiser, "adam");
+  EXPECT_EQ(settings.server.learning_rate, 1e-3);
+  EXPECT_EQ(settings.server.weight_decay, 1e-6);
+  EXPECT_EQ(settings.server.beta1, 0.9);
+  EXPECT_EQ(settings.server.beta2, 0.999);
+  EXPECT_EQ(settings.server.epsilon, 1e-8);
+}
+
 TEST(FederationSettings, GoTogetherOrDoNot) {
   const std::string fine;
   EXPECT_EQ(refused_key(pairwise), fine);

@@ -532,6 +532,7 @@ TEST(NodeProgram, RefusesMessagesThatMakeNoSense) {
     program->run(0, {.task = static_cast<std::uint32_t>(task), .numbers = std::move(numbers), .weights = weights},
                  cancelled);
   };
+  expect_error_with(ErrorKind::kPeer, "a message is of kind 7, expected 0 to 3", [&] { ask(Task::kTarget, {7.0}); });
   const std::vector<std::function<void()>> wrong = {
       [&] { ask(static_cast<Task>(99), {}); },
       [&] { ask(Task::kAgree, {1.0}); },

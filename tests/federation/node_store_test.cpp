@@ -68,6 +68,15 @@ TEST_F(NodeStoreTest, KeepsWhatGoesBeyondTheLimitInFiles) {
   EXPECT_FALSE(fs::exists(path("own")));
 }
 
+TEST_F(NodeStoreTest, TakesItsFolderAwayAfterASingleFileToo) {
+  {
+    NodeStore store(settings(0));
+    store.put(0, "control", values_of(0, 100));
+    EXPECT_EQ(own_files(), 1U);
+  }
+  EXPECT_FALSE(fs::exists(path("own")));
+}
+
 TEST_F(NodeStoreTest, ReplacesValuesInMemoryAndInFiles) {
   NodeStore store(settings(100 * sizeof(float)));
   store.put(0, "control", values_of(0, 100));
