@@ -370,6 +370,39 @@ TEST_F(FederationRun, DoesNotGoOnWithOtherData) {
                [&] { run_in_folder(task("run", settings), {.resume = true}); });
   file("test.csv", table);
   run_in_folder(task("run", settings), {.resume = true});
+
+  // Nor is what came of it shown as what would come of these data.
+  EXPECT_TRUE(run_in_folder(task("run", settings), {}).was_there);
+  file("test.csv", table + "3,1\n");
+  expect_error(
+      ErrorKind::kUsage,
+      "DIR/run has a run on other data: they have changed since; bring them back, remove the folder, or choose "
+      "another",
+      [&] { run_in_folder(task("run", settings), {}); });
+  fs::remove(path("test.csv"));
+  EXPECT_THAT(run_in_folder(task("run", settings), {}).state.warnings.back(),
+              testing::HasSubstr("cannot be read any more, so whether they are still the same is unknown"));
+}
+
+TEST_F(FederationRun, DoesNotGoOnFromACheckpointOfOtherSettings) {
+  RunSettings other = small_settings();
+  other.federation.server.learning_rate *= 2.0;
+  for (const RunSettings& settings : {small_settings(), other}) {
+    int calls = 0;
+    EXPECT_THROW(
+        run_in_folder(
+            task(settings.federation.server.learning_rate == other.federation.server.learning_rate ? "other" : "run",
+                 settings),
+            {}, [&](std::string_view, double) { return ++calls < 12; }),
+        Stopped);
+  }
+  const std::string mine = newest_checkpoint(path("run"));
+  fs::remove_all(mine);
+  fs::copy(newest_checkpoint(path("other")), mine, fs::copy_options::recursive);
+  expect_error(ErrorKind::kInput,
+               "DIR/run/" + fs::path(mine).filename().string() +
+                   " is of a run with other settings; remove the folder of the run and start again",
+               [&] { run_in_folder(task("run"), {.resume = true}); });
 }
 
 TEST_F(FederationRun, RefusesDamagedResults) {  // also if their sums are right

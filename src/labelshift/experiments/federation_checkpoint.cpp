@@ -69,6 +69,7 @@ double per_round(std::uint64_t bytes, const PhaseCost& phase) {
 
 Json state_json(const FederationState& state) {
   Json json{{"data", state.data},
+            {"settings", state.settings},
             {"round", state.round},
             {"ready", state.ready},
             {"server_steps", state.server.steps},
@@ -98,6 +99,7 @@ Json state_json(const FederationState& state) {
 FederationState state_of(const Json& json) {
   FederationState state;
   state.data = json.value("data", "");
+  state.settings = json.value("settings", "");
   state.round = json.at("round").get<int>();
   state.ready = json.at("ready").get<bool>();
   state.server.steps = json.at("server_steps").get<std::int64_t>();

@@ -16,6 +16,7 @@
 #include "labelshift/core/stopped.hpp"
 #include "labelshift/core/version.hpp"
 #include "labelshift/data/input_file.hpp"
+#include "labelshift/data/known_datasets.hpp"
 #include "labelshift/data/output_file.hpp"
 #include "labelshift/data/safetensors.hpp"
 #include "labelshift/data/sha256.hpp"
@@ -229,7 +230,11 @@ RunResult read_result(const RunTask& task) {
 
 /// A saved state, if it is of a run with these settings and data.
 FederationState known_again(FederationState state, const std::string& checkpoint, const FederationSettings& settings,
-                            const std::string& data) {
+                            const std::string& data, const std::string& settings_print) {
+  if (!state.settings.empty() && state.settings != settings_print)
+    throw Error(
+        ErrorKind::kInput,
+        fmt::format("{} is of a run with other settings; remove the folder of the run and start again", checkpoint));
   if (state.round > settings.rounds)
     throw Error(ErrorKind::kInput,
                 fmt::format("{}: found {} rounds of {}; remove the folder of the run and start again", checkpoint,
@@ -250,11 +255,39 @@ std::string_view stage_text(std::string_view phase) {
   return phase;
 }
 
+/// Refuses a finished run on files of the user's that have changed since. Data sets that are known by name do not
+/// change.
+void check_same_data(const RunTask& task, RunResult& result) {
+  const DataSettings& data = task.settings.data;
+  const std::vector<std::string> known = known_dataset_names();
+  if (data.folders.empty() && std::find(known.begin(), known.end(), data.set) != known.end()) return;
+  std::string found;
+  try {
+    found = fingerprint(make_federated_data(data, task.settings.federation.seed).sets);
+  } catch (const Error& error) {
+    result.state.warnings.push_back(
+        fmt::format("the data of {} cannot be read any more, so whether they are still the same is unknown: {}",
+                    task.folder, error.what()));
+    return;
+  }
+  if (result.state.data != found)
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{} has a run on other data: they have changed since; bring them back, remove the folder, "
+                            "or choose another",
+                            task.folder),
+                Remedy::kOutputFolder);
+}
+
 /// Watches over a run: passes progress on, and saves.
 class RunWatch {
  public:
   RunWatch(const RunTask& task, const NodeStore& store, const RunObserver& observer, const FederationState& start)
-      : task_(task), store_(store), observer_(observer), data_(start.data), ready_(start.ready) {}
+      : task_(task),
+        store_(store),
+        observer_(observer),
+        data_(start.data),
+        settings_(start.settings),
+        ready_(start.ready) {}
 
   /// Whether to go on. After phase 2 a round is waited for, since it can be saved; before there are the estimates of
   /// single nodes.
@@ -286,7 +319,7 @@ class RunWatch {
   /// What nodes have estimated before phase 2, if anything.
   void save_estimates() {
     if (ready_ || !some_estimates_) return;
-    save_federation(task_.folder, {.data = data_}, store_);
+    save_federation(task_.folder, {.data = data_, .settings = settings_}, store_);
     saved_ = Clock::now();
   }
 
@@ -294,7 +327,7 @@ class RunWatch {
   const RunTask& task_;
   const NodeStore& store_;
   const RunObserver& observer_;
-  const std::string data_;
+  const std::string data_, settings_;
   bool ready_;
   bool some_estimates_ = false;
   Clock::time_point saved_ = Clock::now();
@@ -425,6 +458,7 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ru
   if (was_whole && !damage) {
     RunResult result = read_result(task);
     result.was_there = true;
+    check_same_data(task, result);
     return result;
   }
   FederationSettings settings = task.settings.federation;
@@ -446,13 +480,14 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ru
   check_folder(task, options.resume);               // again: nobody changes it now
   claim_folder(task);
   const std::string data_found = fingerprint(data.sets);
+  const std::string settings_print = sha256_of(without_version(task.settings_file));
 
   const FederationTask federation{.shape = data.shape, .class_names = data.class_names};
   NodeStore store({.folder = paths.nodes});
   FederationState start;
   if (const std::string checkpoint = newest_checkpoint(task.folder); !checkpoint.empty())
-    start = known_again(load_federation(checkpoint, store), checkpoint, settings, data_found);
-  if (!start.ready) start = {.data = data_found, .estimates_kept = true};
+    start = known_again(load_federation(checkpoint, store), checkpoint, settings, data_found, settings_print);
+  if (!start.ready) start = {.data = data_found, .settings = settings_print, .estimates_kept = true};
   RunWatch watch(task, store, observer, start);
   if (options.prepare_thread) options.prepare_thread();
   const auto engine = make_in_process_engine(std::ssize(data.nodes), make_node_programs({settings, data, store}),

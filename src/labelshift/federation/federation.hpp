@@ -52,6 +52,7 @@ struct PhaseCost {
 /// How far a federation has come. Together with what its nodes remember, this is all that is needed to go on.
 struct FederationState {
   std::string data;                // a fingerprint of the nodes' data, set by a caller who wants to notice a change
+  std::string settings;            // likewise of all settings
   int round = 0;                   // rounds of training done
   bool ready = false;              // phases 1 and 2 are done
   bool estimates_kept = false;     // if not `ready`: nodes may remember what they estimated before a stop
