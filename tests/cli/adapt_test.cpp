@@ -85,16 +85,19 @@ TEST_F(Adapt, WarnsWhereALabelShiftDoesNotFitAndLeavesPredictionsAloneOnRequest)
   EXPECT_EQ(report["adaptation"]["corrected"], true);
   EXPECT_EQ(report["adaptation"]["rows"], 2000);
   EXPECT_GT(report["adaptation"]["changed"], 0);
+  EXPECT_GT(report["adaptation"]["changed_by_calibration"], 0);
+  EXPECT_LT(report["adaptation"]["changed_by_calibration"], report["adaptation"]["changed"]);
   EXPECT_EQ(report["warnings"].size(), 1U);
   EXPECT_EQ(report["target_prior"].size(), 10U);
 
   const CommandResult alone = labelshift(arguments + "--if-fits --output-labels y.csv");
   EXPECT_EQ(alone.status, 0);
   EXPECT_EQ(alone.err, "warning: the label-shift assumption does NOT fit, so the predictions were left alone\n");
-  EXPECT_THAT(alone.out, testing::StartsWith("Left 2000 rows as they were.\n"));
+  EXPECT_THAT(alone.out, testing::StartsWith("Left 2000 rows as the classifier gave them, not calibrated either.\n"));
   report = json::parse(bytes_of(path("r.json")));
   EXPECT_EQ(report["adaptation"]["corrected"], false);
   EXPECT_EQ(report["adaptation"]["changed"], 0);
+  EXPECT_EQ(report["adaptation"]["changed_by_calibration"], 0);
   const MatrixFile before = read_matrix(path("examples/fashion-mnist/target_blurred_probs.npy"));
   const MatrixFile after = read_matrix(path("p.npy"));
   const std::vector<int> labels = read_labels(path("y.csv"), class_names(), 10).labels;

@@ -97,8 +97,9 @@ TEST_F(BadInput, AClassWithoutSourceExamples) {
   file("y.csv", "a\na\na\n");
   const std::string message =
       "there is no source example of class b, so its share in what the classifier was trained on is unknown; give the "
-      "class mix it was trained on with --source-prior, or, if that had none of the class, leave its column out with "
-      "--ignore-columns and --renormalise (labels that are numbers then count the columns that are left)";
+      "class mix it was trained on with --source-prior. Only if it was never trained on the class, leave its column "
+      "out "
+      "instead with --ignore-columns and --renormalise (labels that are numbers then count the columns that are left)";
   expect_error(message);
   expect_error(message, "--smoothing 1");
   expect_error(message, "--smoothing 1 --calibration bcts");

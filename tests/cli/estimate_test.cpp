@@ -33,6 +33,7 @@ const std::set<std::string> kKeys = {"estimator",
                                      "calibration",
                                      "classes",
                                      "source_evidence",
+                                     "source_is_weighted",
                                      "source_prior",
                                      "target_prior",
                                      "ratio",
@@ -82,7 +83,30 @@ TEST_F(Estimate, WarnsOfLabelsThatAreOfOtherRows) {
       "shuffled.csv --target-probs examples/tiny/target_probs.csv");
   EXPECT_EQ(adapted.status, 0);
   EXPECT_THAT(adapted.err, testing::HasSubstr("the source tells nothing, so the predictions were left alone"));
-  EXPECT_THAT(adapted.out, testing::HasSubstr("Left 200 rows as they were."));
+  EXPECT_THAT(adapted.out, testing::HasSubstr("Left 200 rows as the classifier gave them, not calibrated either."));
+  const CommandResult anyway = labelshift(
+      "adapt --output-probs all.csv --source-probs examples/tiny/source_probs.csv --source-labels shuffled.csv "
+      "--target-probs examples/tiny/target_probs.csv");
+  EXPECT_THAT(anyway.err, testing::HasSubstr("the source tells nothing, so the corrected predictions are likely worse "
+                                             "than the classifier's own; --if-fits leaves them alone then"));
+}
+
+TEST_F(Estimate, SaysThatTheSourceIsWeightedToAnotherMix) {
+  const std::string arguments =
+      "--source-probs examples/tiny/source_probs.csv --source-labels examples/tiny/source_labels.csv --source-prior "
+      "0.1,0.2,0.7 ";
+  EXPECT_THAT(
+      labelshift("estimate " + arguments + "--target-probs examples/tiny/target_probs.csv").out,
+      testing::HasSubstr("The source examples have another mix than --source-prior, so they are weighted to have "
+                         "it.\n"));
+  const auto share = [&](const std::string& command) {
+    return json::parse(labelshift(command).out)["target_prior"][2].get<double>();
+  };
+  // The stream has the same weights: it finds the same mix, but for the calibration that it is not told to choose.
+  EXPECT_NEAR(
+      share("watch --calibration bcts --format json --every 200 " + arguments + "< examples/tiny/target_probs.csv"),
+      share("estimate --calibration bcts --format json " + arguments + "--target-probs examples/tiny/target_probs.csv"),
+      1e-6);
 }
 
 TEST_F(Estimate, WarnsOfColumnsInAnotherOrderThanTheLabels) {
@@ -229,11 +253,13 @@ TEST_F(Estimate, LeavesOutColumnsThatAreNoClasses) {
   EXPECT_EQ(estimate(both + "--ignore-columns 0"), plain);
   expect_failure("estimate " + both, kInput,
                  "source_id.csv, line 2, column 1: found \"s1\", expected a number; leave a column that is no class "
-                 "out with --ignore-columns, by its name or its number from 0; names go before numbers");
+                 "out with --ignore-columns, by its name or its number from 0; an entry that is both a name and a "
+                 "number is taken as the name");
   expect_failure("estimate " + source + "--target-probs index.csv", kInput,
                  "index.csv, line 1, column 1: found no name, expected one for every column; here it is called "
                  "\"Unnamed: 0\", as in pandas; leave a column that is no class out with --ignore-columns, by its name "
-                 "or its number from 0; names go before numbers");
+                 "or its number from 0; an entry that is both a name and a "
+                 "number is taken as the name");
   EXPECT_EQ(estimate(source + "--target-probs id.csv --ignore-columns id"), plain);
   EXPECT_EQ(estimate(source + "--target-probs index.csv --ignore-columns 'Unnamed: 0'"), plain);
   expect_failure("estimate " + both + "--columns Pullover,Coat,Skirt", kUsage,
@@ -265,7 +291,7 @@ TEST_F(Estimate, ReadsWhatPandasWritesAsItsMessageSays) {
   EXPECT_EQ(read.status, 0) << read.err;
   const CommandResult turned = labelshift(arguments + "--columns 2,1,0");
   EXPECT_EQ(turned.status, 0) << turned.err;
-  EXPECT_THAT(labelshift("estimate --help").out, HasSubstr("names go before"));
+  EXPECT_THAT(labelshift("estimate --help").out, HasSubstr("is taken as the name"));
 }
 
 TEST_F(Estimate, NoticesNumbersThatAreNoScores) {
@@ -278,9 +304,11 @@ TEST_F(Estimate, NoticesNumbersThatAreNoScores) {
   EXPECT_EQ(labelshift(arguments + "--ignore-columns 0").status, 0);
   // As logits an index would pass for a class.
   file("id.csv", "0,0.25,0.75\n1,0.5,0.5\n2,0.75,0.25\n3,0.25,0.75\n");
-  expect_failure(arguments + "--logits", kInput,
-                 "id.csv, column 1: found the numbers of the rows, expected scores of a class; leave a column that is "
-                 "no class out with --ignore-columns, by its name or its number from 0; names go before numbers");
+  expect_failure(
+      arguments + "--logits", kInput,
+      "id.csv, column 1: found the numbers of the rows, expected scores of a class; leave a column that is "
+      "no class out with --ignore-columns, by its name or its number from 0; an entry that is both a name and a "
+      "number is taken as the name");
 }
 
 TEST_F(Estimate, ADashIsStandardInputOrOutput) {

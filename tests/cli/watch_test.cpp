@@ -144,14 +144,16 @@ TEST_F(Watch, SaysHowToLeaveOutAnIndex) {
   file("rows.csv", "0,0.5,0.25,0.25\n1,0.25,0.25,0.5\n");
   expect_failure("watch" + kTinySource + "< rows.csv", kInput,
                  "standard input, line 1 has 4 columns, expected 3; leave a column that is no class out with "
-                 "--ignore-columns, by its name or its number from 0; names go before numbers");
+                 "--ignore-columns, by its name or its number from 0; an entry that is both a name and a "
+                 "number is taken as the name");
   EXPECT_EQ(labelshift("watch --ignore-columns 3" + kTinySource + "< examples/tiny/target_probs.csv").err,
             "error: there is no column 3 to leave out, expected 0 to 2\n");
   file("rows.csv", ",Pullover,Coat,Shirt\n0,0.5,0.25,0.25\n");
   expect_failure("watch" + kTinySource + "< rows.csv", kInput,
                  "standard input, line 1, column 1: found no name, expected one for every column; here it is called "
                  "\"Unnamed: 0\", as in pandas; leave a column that is no class out with --ignore-columns, by its name "
-                 "or its number from 0; names go before numbers");
+                 "or its number from 0; an entry that is both a name and a "
+                 "number is taken as the name");
   EXPECT_EQ(labelshift("watch --ignore-columns 'Unnamed: 0'" + kTinySource + "< rows.csv").status, 0);
   expect_failure("watch --ignore-columns Unnamed" + kTinySource + "< examples/tiny/target_probs.csv", kUsage,
                  "unknown column to leave out \"Unnamed\" (known: Pullover, Coat, Shirt)");

@@ -167,6 +167,41 @@ TEST_F(LabelShiftTest, DoesNotTakeScoresThatAreTooSureForWrongOnes) {
   EXPECT_TRUE(analyse_label_shift(known_, options).source_evidence->says_labels());
 }
 
+TEST_F(LabelShiftTest, ASourceOfAnotherMixThanTheTrainingIsWeightedToIt) {
+  // A validation set with as many examples of each class, of a classifier that was trained on another mix and is too
+  // sure.
+  const Eigen::Vector3d trained_on(0.5, 0.3, 0.2), balanced = Eigen::Vector3d::Constant(1.0 / 3.0);
+  const Eigen::Vector3d truth(0.2, 0.3, 0.5);
+  const GaussianProblem problem{.source_prior = trained_on, .sharpness = 1.5};
+  Rng rng(31);
+  const GaussianSample source = problem.sample(3000, balanced, rng), target = problem.sample(4000, truth, rng);
+  LabelShiftProblem known{.target = {target.probs}};
+  known.source = SourceExamples{{source.probs}, source.labels, {}};
+  known.source_prior = trained_on;
+  Eigen::Vector3d drawn = Eigen::Vector3d::Zero();
+  for (const int label : target.labels) drawn[label] += 1.0 / 4000.0;
+  for (const char* calibration : {"auto", "bcts", "none"}) {
+    for (const char* estimator : {"mlls-sqp", "bbse-soft"}) {
+      LabelShiftOptions options;
+      options.calibration = calibration;
+      options.estimator = estimator;
+      const LabelShiftResult result = analyse_label_shift(known, options);
+      EXPECT_TRUE(result.source_is_weighted);
+      // Without the weights a calibration is to the balanced mix, and the error 0.3.
+      if (std::string(calibration) != "none" || std::string(estimator) == "bbse-soft") {
+        EXPECT_LE((result.target_prior - drawn).cwiseAbs().maxCoeff(), 0.05) << calibration << " " << estimator;
+      }
+    }
+  }
+  // The mix has not moved from what the classifier was trained on, whatever the source's is.
+  const GaussianSample same = problem.sample(4000, trained_on, rng);
+  known.target = {same.probs};
+  EXPECT_GT(analyse_label_shift(known, {}).shift_test.p_value, 0.01);
+  const GaussianSample alike = problem.sample(3000, trained_on, rng);
+  known.source = SourceExamples{{alike.probs}, alike.labels, {}};
+  EXPECT_FALSE(analyse_label_shift(known, {}).source_is_weighted);
+}
+
 TEST_F(LabelShiftTest, CalibrationBringsAnOverconfidentPredictorCloser) {
   LabelShiftOptions options;
   options.calibration = "none";

@@ -61,7 +61,9 @@ Adaptation write_rows(const AdaptOptions& options, const Input& input, const Lab
     if (writer) writer->append(rows);
     for (Index i = 0; i < count; ++i) {
       const int label = arg_max(rows, i);
-      if (label != arg_max(target.values, first + i)) ++adapted.changed;
+      const int said = arg_max(target.values, first + i);
+      if (label != said) ++adapted.changed;
+      if (arg_max(calibrated, i) != said) ++adapted.changed_by_calibration;
       if (!options.output_labels.empty()) labels.push_back(label);
     }
   }
@@ -80,13 +82,19 @@ std::string summary(const AdaptOptions& options, const Report& report) {
   const Adaptation& adapted = *report.adaptation;
   Index most = 0;
   (result.target_prior - result.source_prior).cwiseAbs().maxCoeff(&most);
+  const char* rows = adapted.rows == 1 ? "row" : "rows";
+  const std::string by_calibration =
+      adapted.changed_by_calibration > 0
+          ? fmt::format("; the calibration alone changes {}", adapted.changed_by_calibration)
+          : "";
   std::string text =
       adapted.corrected
-          ? fmt::format("Corrected {} rows for the class mix found by {}; {} predictions changed ({:.1f} %).\n",
-                        adapted.rows, options.estimator.estimator, adapted.changed,
-                        100.0 * static_cast<double>(adapted.changed) / static_cast<double>(adapted.rows))
-          : fmt::format("Left {} rows as they were.\n", adapted.rows);
-  if (adapted.corrected)
+          ? fmt::format("Corrected {} {} for the class mix found by {}; {} predictions changed ({:.1f} %){}.\n",
+                        adapted.rows, rows, options.estimator.estimator, adapted.changed,
+                        100.0 * static_cast<double>(adapted.changed) / static_cast<double>(adapted.rows),
+                        by_calibration)
+          : fmt::format("Left {} {} as the classifier gave them, not calibrated either.\n", adapted.rows, rows);
+  if (adapted.corrected && verdict_on(result, report.classes).finding == Finding::kMoved)
     text += fmt::format("Most moved: {}, from {:.4f} to {:.4f}.\n", report.classes[static_cast<std::size_t>(most)],
                         result.source_prior[most], result.target_prior[most]);
   text += verdict_line(report) + '\n';
@@ -106,6 +114,9 @@ std::optional<std::string> doubt(const Report& report) {
                ? "the label-shift assumption does NOT fit, so the predictions were left alone"
                : "the label-shift assumption could not be tested, so the predictions were left alone; drop --if-fits "
                  "to have them corrected anyway";
+  if (finding == Finding::kWrongSource)
+    return "the source tells nothing, so the corrected predictions are likely worse than the classifier's own; "
+           "--if-fits leaves them alone then";
   if (finding != Finding::kDoesNotFit) return std::nullopt;
   return fmt::format(
       "the label-shift assumption does NOT fit ({}), so the corrected predictions may be worse than the "

@@ -254,9 +254,9 @@ void add_source_options(CLI::App& command, InputOptions& options) {
   file("--source-labels", options.source_labels, "The label of each example: names, or numbers from 0");
   file("--source-weights", options.source_weights,
        "A weight for each example, such as an inverse sampling probability; not a count of repeats");
-  file(
-      "--source-prior", options.source_prior,
-      "The class mix if it is known, as a file or as 0.2,0.3,0.5; the mlls estimators need nothing else of the source");
+  file("--source-prior", options.source_prior,
+       "The class mix that the classifier was trained on, if it is not that of the source examples; a file, or "
+       "0.2,0.3,0.5. The mlls estimators need nothing else of the source");
   file("--classes", options.classes,
        "The class names, one a line in the order of the columns, for files without header");
   const char* reading = "How to read the files; - as a file is standard input";
@@ -267,9 +267,10 @@ void add_source_options(CLI::App& command, InputOptions& options) {
         ->allow_extra_args(false)
         ->group(reading);
   };
-  CLI::Option* keep = columns("--columns", options.columns.keep,
-                              "The columns of probabilities that are classes, in this order: "
-                              "names or numbers from 0, with commas between them; names go before numbers");
+  CLI::Option* keep =
+      columns("--columns", options.columns.keep,
+              "The columns of probabilities that are classes, in this order: "
+              "names or numbers from 0, with commas between them; an entry that is both is taken as the name");
   columns("--ignore-columns", options.columns.ignore,
           "The columns that are not classes, such as an id or an index (of pandas: \"Unnamed: 0\"); all others are")
       ->excludes(keep);
@@ -310,7 +311,8 @@ void add_estimator_options(CLI::App& command, EstimatorOptions& options) {
       ->group(group);
   command
       .add_option("--smoothing", options.smoothing,
-                  "Examples to add to each class count of the source, unless --source-prior gives the mix")
+                  "Examples to add to each class count of the source; no help for a class that has none, nor with "
+                  "--source-prior")
       ->type_name("NUMBER")
       ->check(not_negative())
       ->capture_default_str()

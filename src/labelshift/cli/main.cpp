@@ -40,11 +40,11 @@ const char* advice(Remedy remedy) {
       return "; use --logits for raw scores, or leave a column that is no class out with --ignore-columns";
     case Remedy::kColumns:
       return "; leave a column that is no class out with --ignore-columns, by its name or its number from 0; "
-             "names go before numbers";
+             "an entry that is both a name and a number is taken as the name";
     case Remedy::kTrainingPrior:
-      return "; give the class mix it was trained on with --source-prior, or, if that had none of the class, leave its "
-             "column out with --ignore-columns and --renormalise (labels that are numbers then count the columns that "
-             "are left)";
+      return "; give the class mix it was trained on with --source-prior. Only if it was never trained on the class, "
+             "leave its column out instead with --ignore-columns and --renormalise (labels that are numbers then count "
+             "the columns that are left)";
     case Remedy::kOwnLabels:
       return "; leave --label-column and --labels out";
     case Remedy::kDatasetSource:

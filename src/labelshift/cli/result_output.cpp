@@ -56,6 +56,7 @@ std::string json_text(const Report& report) {
   Json json;
   json["estimator"] = report.options.estimator;
   json["calibration"] = report.options.calibration;
+  json["source_is_weighted"] = report.result.source_is_weighted;
   json["classes"] = report.classes;
   json["source_prior"] = numbers(result.source_prior);
   json["target_prior"] = numbers(result.target_prior);
@@ -100,8 +101,10 @@ std::string json_text(const Report& report) {
                            {"sampling_term", number(bound->sampling_term)},
                            {"delta", number(bound->delta)}};
   if (const auto& adaptation = report.adaptation)
-    json["adaptation"] = {
-        {"corrected", adaptation->corrected}, {"rows", adaptation->rows}, {"changed", adaptation->changed}};
+    json["adaptation"] = {{"corrected", adaptation->corrected},
+                          {"rows", adaptation->rows},
+                          {"changed", adaptation->changed},
+                          {"changed_by_calibration", adaptation->changed_by_calibration}};
   if (!report.warnings.empty()) json["warnings"] = report.warnings;
   // Class names are the user's bytes, which may not be UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
@@ -153,11 +156,14 @@ std::string choice_line(const CalibrationChoice& choice, const CalibrationFit& f
   for (const CalibrationCandidate& candidate : choice.candidates)
     if (candidate.kind != fit.kind)
       others += fmt::format("{}{} {:.4f}", others.empty() ? "" : ", ", to_string(candidate.kind), candidate.nll);
-  return fmt::format("Calibration auto chose {}: cross-validated NLL {:.4f}, {}; ECE {}.", to_string(fit.kind),
-                     choice.for_estimate().nll, others,
-                     fit.kind == CalibrationKind::kNone
-                         ? fmt::format("{:.4f}", fit.ece_before)
-                         : fmt::format("from {:.4f} to {:.4f}", fit.ece_before, fit.ece_after));
+  const CalibrationKind widest = choice.for_intervals().kind;
+  return fmt::format(
+      "Calibration auto chose {}, the simplest within noise of the best: cross-validated NLL {:.4f}, {}; "
+      "ECE {}.{}",
+      to_string(fit.kind), choice.for_estimate().nll, others,
+      fit.kind == CalibrationKind::kNone ? fmt::format("{:.4f}", fit.ece_before)
+                                         : fmt::format("from {:.4f} to {:.4f}", fit.ece_before, fit.ece_after),
+      widest == fit.kind ? "" : fmt::format(" The intervals are those of {}.", to_string(widest)));
 }
 
 std::string calibration_line(const Report& report, const CalibrationFit& fit) {
@@ -170,7 +176,9 @@ std::string calibration_line(const Report& report, const CalibrationFit& fit) {
   if (fit.kind == CalibrationKind::kNone)
     return fmt::format("Not calibrated{} NLL {:.4f}, ECE {:.4f} on the source{}.", why_not, fit.nll_before,
                        fit.ece_before,
-                       unseen.empty() && fit.ece_before > 0.02 ? "; --calibration auto may give a better answer" : "");
+                       unseen.empty() && fit.ece_before > 0.02 && report.result.source_evidence->says_labels()
+                           ? "; --calibration auto may give a better answer"
+                           : "");
   return fmt::format("Calibration {} took the source's NLL from {:.4f} to {:.4f} and its ECE from {:.4f} to {:.4f}.",
                      report.options.calibration, fit.nll_before, fit.nll_after, fit.ece_before, fit.ece_after);
 }
@@ -180,6 +188,8 @@ std::vector<std::string> summary_lines(const Report& report) {
   std::vector<std::string> lines{interval_line(report), how_found(report)};
   if (const auto& evidence = report.result.source_evidence)
     lines.push_back(fmt::format("The classifier is right on {:.1f} % of the source.", 100.0 * evidence->accuracy));
+  if (report.result.source_is_weighted)
+    lines.push_back("The source examples have another mix than --source-prior, so they are weighted to have it.");
   if (report.result.calibration_fit) lines.push_back(calibration_line(report, *report.result.calibration_fit));
   lines.push_back(verdict_line(report));
   if (const auto& bound = report.result.bound_terms) {

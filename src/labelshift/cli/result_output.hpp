@@ -16,7 +16,8 @@ inline const std::vector<std::string> kFormats = {"table", "json", "csv"};
 struct Adaptation {
   bool corrected = true;  // else they were left alone
   Index rows = 0;
-  Index changed = 0;  // rows whose most probable class is another than the classifier's
+  Index changed = 0;                 // rows whose most probable class is another than the classifier's
+  Index changed_by_calibration = 0;  // rows where it would be another after the calibration alone
 };
 
 /// A result and what it was asked for with.

@@ -426,7 +426,8 @@ void add_train(CLI::App& app) {
       ->group(group);
   CLI::Option* calibration =
       add_choice(command, "--calibration", options->calibration, "calibration", calibration_names(),
-                 "What to fit on the held-out examples; --zeta auto chooses it, unless it is given");
+                 "What to fit on the held-out examples; by default --zeta auto chooses it, and with a --zeta that is "
+                 "given it is bcts");
   calibration->group(group);
   command
       .add_option("--calibration-fraction", options->calibration_fraction,

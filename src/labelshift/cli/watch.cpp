@@ -49,10 +49,14 @@ class Watch {
         source_header_(input.source->class_names()),
         tables_(input.tables),
         pending_(kBatch, input.classes()) {
-    const SourceExamples source = *input.source_examples();
+    SourceExamples source = *input.source_examples();
     const std::vector<Index> unseen = unseen_classes(source.labels, source.weights, input.classes());
     const std::string calibration = possible_calibration(options.estimator.calibration, unseen);
     if (input.source_prior) check_unseen(unseen, input.class_names, calibration, options.estimator.estimator);
+    std::optional<std::vector<double>> weights;
+    if (input.source_prior && unseen.empty())
+      weights = weights_for_prior(*input.source_prior, source.labels, source.weights);
+    if (weights) source.weights = *weights;
     if (!unseen.empty()) why_untested_ = "the source has no example of " + list_classes(unseen, classes_);
     source_prior_ = input.source_prior ? *input.source_prior
                                        : label_prior(source.labels, source.weights, input.classes(),
@@ -297,7 +301,10 @@ void add_watch(CLI::App& app) {
       *app.add_subcommand("watch", "Follow the class mix of rows of probabilities that arrive on standard input");
   add_source_options(command, options->input);
   for (const char* needed : {"--source-probs", "--source-labels"}) command.get_option(needed)->required();
-  command.get_option("--source-prior")->description("The class mix if it is known, as a file or as 0.2,0.3,0.5");
+  command.get_option("--source-prior")
+      ->description(
+          "The class mix that the classifier was trained on, if it is not that of the source examples; a file, or "
+          "0.2,0.3,0.5");
   add_estimator_options(command, options->estimator);
   std::vector<std::string> names;
   for (const EstimatorEntry& entry : estimators())

@@ -299,11 +299,13 @@ SourceEvidence source_evidence(const SourceExamples& source, const CalibrationCh
   Eigen::MatrixXd counts = Eigen::MatrixXd::Zero(m, m);  // [said, label]
   for_each_largest(source.scores.values, [&](Index i, Index predicted, double) {
     const int label = source.labels[static_cast<std::size_t>(i)];
-    const double w = (source.weights.empty() ? 1.0 : source.weights[static_cast<std::size_t>(i)]) / total;
+    const double w = source.weights.empty() ? 1.0 : source.weights[static_cast<std::size_t>(i)];
     share[label] += w;
     if (w > 0.0) counts(predicted, label) += 1.0;
     if (predicted == label) result.accuracy += w;
   });
+  result.accuracy /= total;
+  share /= total;
   result.permuted = permuted_classes(counts);
   for (const double p : share)
     if (p > 0.0) result.prior_entropy -= p * std::log(p);
@@ -327,7 +329,7 @@ LabelShiftResult analyse_label_shift(const LabelShiftProblem& problem, const Lab
   Estimation(checked, settled);  // refuses what it does not know before rows are looked at
   progress("checking the input", 0.0);
   const std::vector<double> target_weights = relative_weights(problem.target_weights);
-  const std::vector<double> source_weights =
+  std::vector<double> source_weights =
       relative_weights(problem.source ? problem.source->weights : std::span<const double>{});
   checked.target_weights = target_weights;
   if (checked.source) checked.source->weights = source_weights;
@@ -340,6 +342,13 @@ LabelShiftResult analyse_label_shift(const LabelShiftProblem& problem, const Lab
     result.unseen = unseen_classes(source->labels, source_weights, source->scores.values.cols());
     settled.calibration = possible_calibration(options.calibration, result.unseen);
     if (problem.source_prior) check_unseen(result.unseen, problem.class_names, settled.calibration, options.estimator);
+    if (problem.source_prior && result.unseen.empty()) {
+      if (auto weights = weights_for_prior(*problem.source_prior, source->labels, source_weights)) {
+        source_weights = std::move(*weights);
+        checked.source->weights = source_weights;
+        result.source_is_weighted = true;
+      }
+    }
   }
   const Estimation estimation(checked, settled);
   progress("testing", 0.0);

@@ -66,10 +66,11 @@ struct SourceEvidence {
 SourceEvidence source_evidence(const SourceExamples& source, const CalibrationChoice& choice);
 
 struct LabelShiftResult {
-  Eigen::VectorXd source_prior;  // (m) p_tr
-  std::vector<Index> unseen;     // classes without a source example, where there are source examples
-  double target_rows = 0.0;      // effective
-  Eigen::VectorXd target_prior;  // (m) q = p_tr r, sums to 1
+  Eigen::VectorXd source_prior;     // (m) p_tr
+  std::vector<Index> unseen;        // classes without a source example, where there are source examples
+  bool source_is_weighted = false;  // since its examples have another mix than the source prior that was given
+  double target_rows = 0.0;         // effective
+  Eigen::VectorXd target_prior;     // (m) q = p_tr r, sums to 1
   RatioEstimate estimate;
   Intervals intervals;
   std::optional<CalibrationFit> calibration_fit;        // where there were source examples to fit or judge it on

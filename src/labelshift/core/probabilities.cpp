@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "labelshift/core/distributions.hpp"
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/row_block.hpp"
 
@@ -152,6 +153,18 @@ double effective_rows(std::span<const double> weights, Index rows) {
     squares += (scale * w) * (scale * w);
   }
   return sum * sum / squares;
+}
+
+std::optional<std::vector<double>> weights_for_prior(const Eigen::VectorXd& prior, std::span<const int> labels,
+                                                     std::span<const double> weights) {
+  const Eigen::VectorXd found = label_prior(labels, weights, prior.size());
+  const double statistic =
+      effective_rows(weights, std::ssize(labels)) * ((found - prior).array().square() / prior.array()).sum();
+  if (chi_squared_survival(statistic, static_cast<double>(prior.size() - 1)) >= 1e-3) return std::nullopt;
+  std::vector<double> result(labels.size());
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    result[i] = (weights.empty() ? 1.0 : weights[i]) * prior[labels[i]] / found[labels[i]];
+  return result;
 }
 
 int arg_max(const MatrixView& probs, Index row) {

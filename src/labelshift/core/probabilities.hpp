@@ -1,6 +1,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,12 @@ double effective_rows(std::span<const double> weights, Index rows);
 
 /// The sum of the weights; the number of rows where there are none.
 double total_weight(std::span<const double> weights, Index rows);
+
+/// Where the source rows clearly have another mix than the `prior` that f was trained on (chi-squared, p < 0.001; a
+/// validation set is often balanced): weights that give them that mix, so that what is fitted to them belongs to
+/// `prior`. Else nothing. Every class must have a row.
+std::optional<std::vector<double>> weights_for_prior(const Eigen::VectorXd& prior, std::span<const int> labels,
+                                                     std::span<const double> weights);
 
 /// The class of the largest entry of a row, the first of equals.
 int arg_max(const MatrixView& probs, Index row);
