@@ -168,6 +168,10 @@ TEST_F(TrainCommand, GoesOnFromACheckpointToTheSameBytes) {
       "train " + kMlpAnyZeta + "--checkpoint c --resume --zeta 0.5", kUsage,
       "c/checkpoint.safetensors is of a training with zeta 1, not 0.5; go on with the settings it was started "
       "with, or keep another checkpoint");
+  expect_failure(
+      "train " + kMlp + "--checkpoint c --resume --epochs 3", kUsage,
+      "c/checkpoint.safetensors is of 4 epochs already, more than --epochs 3; ask for as many, or give another "
+      "--checkpoint folder");
 }
 
 TEST_F(TrainCommand, StopsAtAThreshold) {
@@ -185,7 +189,8 @@ TEST_F(TrainCommand, AnInterruptKeepsTheCheckpoint) {
   EXPECT_EQ(result.status, 130);
   EXPECT_THAT(result.err, testing::MatchesRegex("warning: interrupted; the checkpoint of epoch [0-9]+ is intact\n"));
   EXPECT_EQ(shell("ls . c").out, ".:\nc\nexamples\nscript\nstderr\nstdout\n\nc:\ncheckpoint.safetensors\n");
-  EXPECT_THAT(labelshift("train --epochs 1 --checkpoint c --resume " + kClothes).out, HasSubstr("epochs"));
+  EXPECT_THAT(labelshift("train --epochs 1000000 --stop-below 1000 --checkpoint c --resume " + kClothes).out,
+              HasSubstr("epochs"));
 }
 
 TEST_F(TrainCommand, ALossThatIsNoNumberKeepsTheLastGoodCheckpoint) {

@@ -34,6 +34,11 @@ TEST_F(CsvReader, ReadsNumbersRowByRow) {
   EXPECT_THAT(matrix.column_names, IsEmpty());
 }
 
+TEST_F(CsvReader, GivesUpOnALineThatNeverEnds) {
+  expect_refused("DIR/p.csv, line 1: found more than 67108864 bytes without a line end, expected one after every row",
+                 std::string(kLongestLine + 5000, '1'));
+}
+
 TEST_F(CsvReader, ReadsEverySpellingOfANumber) {
   const CsvMatrix matrix = read("1e-3,+2.5E+2, -.5 ,3.,\"4\",1e-400,-0,inf,-1e400\n");
   EXPECT_THAT(entries(matrix), ElementsAre(1e-3, 250, -0.5, 3, 4, 0, 0, INFINITY, -INFINITY));

@@ -167,6 +167,11 @@ bool train_one(const TrainOptions& options, const TrainingExamples& examples, Ne
   TrainingState start;
   if (!path.empty() && prepare_checkpoint(options, path)) start = load_checkpoint(path, run, net);
   std::size_t saved = start.cross_entropy.size();
+  if (static_cast<Index>(saved) > settings.epochs)
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{} is of {} epochs already, more than --epochs {}; ask for as many, or give another "
+                            "--checkpoint folder",
+                            path, saved, settings.epochs));
   trained.resumed_from = static_cast<int>(saved);
   const double before = static_cast<double>(trained.resumed_from) / settings.epochs;
   TrainingObserver observer;

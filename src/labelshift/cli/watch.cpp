@@ -37,7 +37,7 @@ struct WatchOptions {
 
 constexpr Index kBatch = 256;
 constexpr Index kLongestCell = 64;  // bytes; a double has 24 at most
-constexpr Index kLongestLine = 1 << 16;
+constexpr Index kLongestStreamLine = 1 << 16;
 constexpr const char* kInputName = "standard input";
 
 /// Follows the stream: what the source says, and what was seen of the target.
@@ -241,7 +241,7 @@ Watch start(const WatchOptions& options) {
 void follow(const WatchOptions& options, Watch& watch, const std::function<void()>& added) {
   StandardInput input;
   RowReader reader(input, watch.classes(), kInputName, options.input.columns,
-                   static_cast<std::size_t>(std::max(kLongestLine, kLongestCell * watch.classes())));
+                   static_cast<std::size_t>(std::max(kLongestStreamLine, kLongestCell * watch.classes())));
   const auto good_line = [&](auto&& read) {
     try {
       read();

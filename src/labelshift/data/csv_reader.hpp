@@ -21,7 +21,7 @@ class RowReader {
   /// `columns` is how many columns must be chosen, 0 to go by the first line. `name` is what messages call the text,
   /// `longest_line` is how many bytes a line may have.
   explicit RowReader(std::istream& in, Index columns = 0, std::string name = "standard input", ColumnChoice choice = {},
-                     std::size_t longest_line = std::string::npos);
+                     std::size_t longest_line = kLongestLine);
 
   /// Reads the next row into `row`, resizing it; false at the end. Throws Error{kInput} naming line and column if a
   /// cell is not a number or a line is too short or too long, and may then be asked for the row after. NaN and

@@ -22,6 +22,9 @@ class TextFile : public std::istream {
   std::unique_ptr<std::streambuf> buffer_;
 };
 
+/// Bytes of a line of a file: more than a million columns need, and less than memory has.
+inline constexpr std::size_t kLongestLine = std::size_t{64} << 20;
+
 /// The lines of a text, without their ends (LF or CR LF), a byte order mark or blank lines at the end. Throws
 /// Error{kInput} at a NUL byte, which no text has, at a blank line with more text below it, which could be a forgotten
 /// value, and at a line that is too long; whoever goes on all the same gets the line after.
@@ -29,7 +32,7 @@ class Lines {
  public:
   /// `name` is what messages call the text, `longest` is how many bytes a line may have: of a stream that never ends a
   /// line memory must not grow with it.
-  Lines(std::istream& in, std::string name, std::size_t longest = std::string::npos)
+  Lines(std::istream& in, std::string name, std::size_t longest = kLongestLine)
       : in_(in), name_(std::move(name)), longest_(longest) {}
 
   /// Moves to the next line, which stays valid until the call after; false at the end.
