@@ -218,7 +218,8 @@ class MinimumChiSquared {
         if (!solve_positive_definite(factor, solved)) return;
         direction = solved.col(0) - solved.col(1) * (solved.col(0).sum() / solved.col(1).sum());  // keeps sum q = 1
       }
-      if (direction.dot(information * direction) < 1e-4) return;  // what J would fall by: nothing to a p-value
+      // What J would fall by: nothing to a p-value. The last, constrained descent alone need not end closer than 0.01.
+      if (direction.dot(information * direction) < (shares == Shares::kAny ? 1e-4 : 1e-2)) return;
       double length = 1.0;
       Candidate next = candidate(best.q + direction);
       while (!(next.statistic < best.statistic) && length > 1e-3) {
