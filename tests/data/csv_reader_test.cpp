@@ -164,6 +164,18 @@ TEST_F(CsvReader, RefusesDamagedGzip) {
   expect_refused("DIR/p.csv.gz: the gzip data is damaged; copy or compress it again", damaged, "p.csv.gz");
 }
 
+TEST_F(CsvReader, RefusesGzipWithALaterMemberDamaged) {
+  std::string second = gzipped("3,4\n");
+  EXPECT_EQ(read(gzipped("1,2\n") + std::string(600, '\0') + second, "p.csv.gz").values.rows(),
+            2);     // padded to a block
+  second[0] = 'x';  // a reader that takes this for the end would lose a row in silence
+  expect_refused("DIR/p.csv.gz: the gzip data is damaged; copy or compress it again", gzipped("1,2\n") + second,
+                 "p.csv.gz");
+  second = gzipped("3,4\n").substr(0, 1);
+  expect_refused("DIR/p.csv.gz: the gzip data is cut off before its end; copy or compress it again",
+                 gzipped("1,2\n") + second, "p.csv.gz");
+}
+
 TEST_F(CsvReader, ReadsFromAPipe) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

@@ -88,14 +88,10 @@ InputFile::InputFile(const std::string& path, FileKind kind)
 }
 
 InputFile::InputFile(InputFile&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(other.release()), size_(other.size_) {}
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)), size_(other.size_) {}
 
 InputFile::~InputFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-int InputFile::release() {
-  return std::exchange(descriptor_, -1);
 }
 
 bool InputFile::starts_with(std::string_view magic) const {

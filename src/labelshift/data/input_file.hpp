@@ -22,8 +22,6 @@ class InputFile {
 
   const std::string& path() const { return path_; }
   int descriptor() const { return descriptor_; }
-  /// Gives the descriptor away; whoever takes it closes it.
-  int release();
   std::int64_t size() const { return size_; }
   /// Whether the first bytes are `magic`; false for a pipe.
   bool starts_with(std::string_view magic) const;

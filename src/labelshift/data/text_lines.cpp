@@ -18,39 +18,97 @@
 namespace labelshift {
 namespace {
 
-/// zlib's reader, which hands text through unchanged if it is not compressed.
+/// The bytes of a file, unpacked if it starts as gzip data does. zlib's own reader is not used because it drops what
+/// follows a damaged member without a word.
 class GzipBuffer : public std::streambuf {
  public:
-  explicit GzipBuffer(InputFile file) : path_(file.path()), file_(gzdopen(file.descriptor(), "rb")) {
-    if (!file_) throw Error(ErrorKind::kSystem, fmt::format("cannot read {}: out of memory", path_));
-    file.release();
-    gzbuffer(file_, kChunk);
+  explicit GzipBuffer(InputFile file) : file_(std::move(file)) {
+    while (packed_.size() < 2 && read_more()) {
+    }
+    is_packed_ = packed_.starts_with("\x1f\x8b");
+    constexpr int kGzipOnly = 16;
+    if (is_packed_ && inflateInit2(&stream_, MAX_WBITS + kGzipOnly) != Z_OK)
+      throw Error(ErrorKind::kSystem, fmt::format("cannot read {}: out of memory", file_.path()));
   }
   GzipBuffer(const GzipBuffer&) = delete;
-  ~GzipBuffer() override { gzclose_r(file_); }
+  ~GzipBuffer() override {
+    if (is_packed_) inflateEnd(&stream_);
+  }
 
  protected:
   int_type underflow() override {
-    const int got = gzread(file_, chunk_.data(), kChunk);
-    int code = Z_OK;
-    gzerror(file_, &code);
-    if (code == Z_ERRNO)
-      throw Error(ErrorKind::kInput,
-                  fmt::format("cannot read {}: {}; copy it to a place that can be read", path_, errno_text(errno)));
-    // A cut-off stream still gives its last bytes, with the error noted for the call after.
-    if (got < 0 || (got == 0 && code == Z_BUF_ERROR))
-      throw Error(ErrorKind::kInput, fmt::format("{}: the gzip data is {}; copy or compress it again", path_,
-                                                 code == Z_BUF_ERROR ? "cut off before its end" : "damaged"));
+    const std::size_t got = is_packed_ ? unpack() : hand_through();
     if (got == 0) return traits_type::eof();
     setg(chunk_.data(), chunk_.data(), chunk_.data() + got);
     return traits_type::to_int_type(chunk_[0]);
   }
 
  private:
-  static constexpr unsigned kChunk = 1 << 17;
-  std::string path_;
-  gzFile file_;
-  std::vector<char> chunk_ = std::vector<char>(kChunk);
+  static constexpr std::size_t kChunk = 1 << 17;
+
+  /// Appends to packed_; false at the end of the file.
+  bool read_more() {
+    const std::size_t held = packed_.size();
+    packed_.resize(held + kChunk);
+    ssize_t got = -1;
+    do got = ::read(file_.descriptor(), packed_.data() + held, kChunk);
+    while (got < 0 && errno == EINTR);
+    packed_.resize(held + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got < 0)
+      throw Error(ErrorKind::kInput, fmt::format("cannot read {}: {}; copy it to a place that can be read",
+                                                 file_.path(), errno_text(errno)));
+    return got > 0;
+  }
+
+  std::size_t hand_through() {
+    if (packed_.empty()) read_more();
+    chunk_.swap(packed_);
+    packed_.clear();
+    return chunk_.size();
+  }
+
+  std::size_t unpack() {
+    chunk_.resize(kChunk);
+    stream_.next_out = reinterpret_cast<Bytef*>(chunk_.data());
+    stream_.avail_out = kChunk;
+    while (stream_.avail_out == kChunk) {
+      if (used_ == packed_.size()) {
+        packed_.clear();
+        used_ = 0;
+        if (!read_more()) {
+          if (in_member_) throw_bad("cut off before its end");
+          return 0;
+        }
+      }
+      if (!in_member_ && packed_[used_] == '\0') {  // padding to a block, which gzip accepts between members
+        ++used_;
+        continue;
+      }
+      stream_.next_in = reinterpret_cast<Bytef*>(packed_.data() + used_);
+      stream_.avail_in = static_cast<uInt>(packed_.size() - used_);
+      const int code = inflate(&stream_, Z_NO_FLUSH);
+      used_ = packed_.size() - stream_.avail_in;
+      in_member_ = code != Z_STREAM_END;
+      if (code == Z_MEM_ERROR)
+        throw Error(ErrorKind::kSystem, fmt::format("cannot read {}: out of memory", file_.path()));
+      if (code != Z_OK && code != Z_STREAM_END) throw_bad("damaged");
+      if (code == Z_STREAM_END) inflateReset(&stream_);
+    }
+    return kChunk - stream_.avail_out;
+  }
+
+  [[noreturn]] void throw_bad(const char* how) const {
+    throw Error(ErrorKind::kInput,
+                fmt::format("{}: the gzip data is {}; copy or compress it again", file_.path(), how));
+  }
+
+  InputFile file_;
+  z_stream stream_{};
+  bool is_packed_ = false;
+  bool in_member_ = true;
+  std::string packed_;    // as in the file
+  std::size_t used_ = 0;  // bytes of packed_ that are unpacked
+  std::string chunk_ = std::string(kChunk, '\0');
 };
 
 bool is_blank(char c) {
