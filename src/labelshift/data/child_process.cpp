@@ -87,7 +87,9 @@ ChildResult run_program(const std::vector<std::string>& arguments, const ChildOp
     else if (Clock::now() >= deadline)
       result.outcome = ChildOutcome::kTooLate;
     if (result.outcome != ChildOutcome::kExited) {
-      ::kill(-child, SIGKILL);  // it has nothing to tidy up: what it wrote is in a directory that will be removed
+      // It has nothing to tidy up: what it wrote is in a directory that will be removed. Where a spawned process is not
+      // waited for until it is what it will be, as under qemu, it may not have its group yet.
+      if (::kill(-child, SIGKILL) != 0) ::kill(child, SIGKILL);
       ::waitpid(child, &status, 0);
       return result;
     }
