@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <sstream>
 #include <thread>
 
 #include "labelshift/core/error.hpp"
@@ -17,6 +19,17 @@ namespace labelshift {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// Whether there is such a program to run, as posix_spawnp() looks for it. Not every system tells that of a process
+/// that was spawned: under qemu it is one that ended with status 127.
+bool is_there(const std::string& name) {
+  if (name.find('/') != name.npos) return ::access(name.c_str(), X_OK) == 0;
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "/bin:/usr/bin");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (::access(((folder.empty() ? "." : folder) + "/" + name).c_str(), X_OK) == 0) return true;
+  return false;
+}
 
 /// What is set up for the child: its directory and files, a process group of its own, and no signal blocked, whatever
 /// this thread has blocked.
@@ -65,6 +78,7 @@ class KeepEndedChildren {
 }  // namespace
 
 ChildResult run_program(const std::vector<std::string>& arguments, const ChildOptions& options) {
+  if (!is_there(arguments[0])) return {.outcome = ChildOutcome::kNotFound};
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
