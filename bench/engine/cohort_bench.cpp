@@ -1,7 +1,5 @@
 #include <benchmark/benchmark.h>
 
-#include <numeric>
-
 #include "labelshift/engine/in_process/in_process_engine.hpp"
 
 // One round of a cohort whose nodes do nothing but answer as many weights as they were sent: what a round costs beside
@@ -12,7 +10,7 @@ namespace {
 
 class Echo : public NodeProgram {
  public:
-  Update run(Index, const Request& request, const std::atomic<bool>&) override { return {.weights = request.weights}; }
+  Answer run(const NodeCall& call) override { return {.weights = call.request.weights}; }
 };
 
 void BM_Cohort(benchmark::State& state) {
@@ -21,12 +19,13 @@ void BM_Cohort(benchmark::State& state) {
   const auto engine = make_in_process_engine(nodes, [] { return std::make_unique<Echo>(); },
                                              {.workers = static_cast<unsigned>(state.range(2))});
   const Request request{.weights = std::vector<float>(weights, 0.5F)};
-  std::vector<Index> cohort(static_cast<std::size_t>(nodes));
-  std::iota(cohort.begin(), cohort.end(), 0);
+  std::vector<Addressee> cohort;
+  for (Index node = 0; node < nodes; ++node) cohort.push_back({.node = node});
+  const AnswerTerms terms{.weights = weights};
   const std::vector<double> expected(weights, 0.5 * static_cast<double>(nodes));
-  if (engine->run(request, cohort).weights != expected) return state.SkipWithError("wrong sum");
+  if (engine->run(request, cohort, terms).sums.weights != expected) return state.SkipWithError("wrong sum");
   const auto watch = [](double) { return true; };
-  for (auto _ : state) benchmark::DoNotOptimize(engine->run(request, cohort, watch));
+  for (auto _ : state) benchmark::DoNotOptimize(engine->run(request, cohort, terms, {}, watch));
 }
 // Real time: the caller sleeps while workers work.
 BENCHMARK(BM_Cohort)

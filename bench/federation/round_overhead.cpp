@@ -50,13 +50,16 @@ double federation_seconds(const FederatedData& data, int rounds) {
   settings.rounds = rounds;
   settings.evaluate_every = rounds;
   NodeStore store({.folder = "round-overhead-nodes"});  // never made: all fits into memory
-  const auto engine = make_in_process_engine(kNodes, make_node_programs({settings, data, store}),
+  const auto engine = make_in_process_engine(kNodes, make_node_programs(settings, data, store),
                                              {.workers = 1, .prepare_thread = flush_denormals_on_this_thread});
   double start = 0.0, end = 0.0;
-  run_federation(
-      settings, {data.shape, data.class_names}, *engine,
-      {.progress = [](std::string_view, double) { return true; },
-       .checkpoint = [&](const FederationState& state) { (state.round == 0 ? start : end) = processor_seconds(); }});
+  run_federation(settings, {.shape = data.shape, .class_names = data.class_names}, *engine,
+                 {.progress = [](std::string_view, double) { return true; },
+                  .checkpoint =
+                      [&](const FederationMoment& moment) {
+                        (moment.round == 0 ? start : end) = processor_seconds();
+                        return true;
+                      }});
   return end - start;
 }
 

@@ -17,6 +17,7 @@
 #include "labelshift/data/safetensors.hpp"
 #include "labelshift/data/sha256.hpp"
 #include "labelshift/experiments/federation_checkpoint.hpp"
+#include "labelshift/federation/node_context.hpp"
 #include "labelshift/learning/predictor.hpp"
 #include "labelshift/learning/training_threads.hpp"
 #include "tests/data/scratch.hpp"
@@ -164,10 +165,11 @@ TEST_F(FederationRun, KeepsWhatNodesEstimatedBeforeItWasStopped) {
   stop_amid_phase_1("changed");
   NodeStore store({.folder = path("store")});
   FederationState state = load_federation(path("changed/checkpoint-0"), store);
-  std::vector<float> q = store.get(0, "estimate");
-  ASSERT_EQ(q.size(), 40u);  // every double in four pieces
-  std::rotate(q.begin(), q.begin() + 4, q.end());
-  store.put(0, "estimate", q);
+  auto kept = recall<ClassNumbers>(*store.of(0), "estimate");
+  ASSERT_TRUE(kept);
+  ASSERT_EQ(kept->values.size(), 10);
+  std::rotate(kept->values.begin(), kept->values.begin() + 1, kept->values.end());
+  remember(*store.of(0), "estimate", *kept);
   save_federation(path("changed"), state, store);
   run_in_folder(task("changed", settings), {.resume = true});
   EXPECT_NE(bytes_of(path("changed/model.safetensors")), bytes_of(path("whole/model.safetensors")));  // it was used
@@ -450,7 +452,8 @@ TEST_F(FederationRun, SavesAndLoadsAStateToTheBit) {
   state.ready = true;
   state.normalisation = {{0.1f, -0.0f}, {1.0f, 3.0f}};
   state.parameters = {1.0f / 3.0f, -1e-38f, 5.0f};
-  state.server = {.steps = 7, .mean = {0.5f}, .squares = {}};
+  state.algorithm = {.parts = {{"server/mean", {0.5f}}, {"control", {1.0f, -2.0f}}}, .counts = {{"server/steps", 7}}};
+  state.counted = {41, 0, 7};
   state.target_sum = Eigen::Vector3d(1.0 / 3.0, 0.1, 1e-300);
   state.target_error = 0.1 + 0.2;
   state.ratios = {{.node = 3, .largest = 2.0 / 3.0, .examples = 10, .effective_examples = 9.9, .seconds = 0.1}};
@@ -458,7 +461,7 @@ TEST_F(FederationRun, SavesAndLoadsAStateToTheBit) {
   state.history = {{.round = 5, .node = 0, .examples = 9, .accuracy = 1.0 / 7.0, .loss = kUnknown}};
   state.warnings = {"a \"b\" \n c"};
   NodeStore store({.folder = path("store")}), loaded_store({.folder = path("other")});
-  store.put(4, "control", {1.0f, 2.0f});
+  remember_round(*store.of(4), 7, {{"control", {1.0f, 2.0f}}});
   fs::create_directories(path("run"));
   save_federation(path("run"), {.round = 40}, store);
   save_federation(path("run"), state, store);
@@ -470,7 +473,9 @@ TEST_F(FederationRun, SavesAndLoadsAStateToTheBit) {
   EXPECT_TRUE(loaded.ready);
   EXPECT_EQ(loaded.normalisation, state.normalisation);
   EXPECT_EQ(loaded.parameters, state.parameters);
-  EXPECT_EQ(loaded.server, state.server);
+  EXPECT_EQ(loaded.algorithm.parts, state.algorithm.parts);
+  EXPECT_EQ(loaded.algorithm.counts, state.algorithm.counts);
+  EXPECT_EQ(loaded.counted, state.counted);
   EXPECT_EQ(loaded.target_sum, state.target_sum);
   EXPECT_EQ(loaded.target_error, state.target_error);
   EXPECT_EQ(loaded.ratios[0].largest, state.ratios[0].largest);
@@ -479,7 +484,7 @@ TEST_F(FederationRun, SavesAndLoadsAStateToTheBit) {
   EXPECT_EQ(loaded.history[0].accuracy, 1.0 / 7.0);
   EXPECT_TRUE(std::isnan(loaded.history[0].loss));
   EXPECT_EQ(loaded.warnings, state.warnings);
-  EXPECT_EQ(loaded_store.get(4, "control"), (std::vector<float>{1.0f, 2.0f}));
+  EXPECT_EQ(recall_round(*loaded_store.of(4), 7).at("control"), (std::vector<float>{1.0f, 2.0f}));
 }
 
 TEST_F(FederationRun, RefusesADamagedCheckpoint) {

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <map>
 
 #include "labelshift/core/stopped.hpp"
+#include "labelshift/federation/algorithms.hpp"
 #include "tests/data/scratch.hpp"
 #include "tests/federation/gaussian_federation.hpp"
 
@@ -35,63 +37,143 @@ std::string error_of(ErrorKind kind, const std::function<void()>& act) {
   return "";
 }
 
-/// Changes answers on their way to the coordinator.
+/// Changes answers on their way to the coordinator, as a node that lies would.
 class Tampering : public Engine {
  public:
-  Tampering(Engine& engine, std::function<void(CohortAnswer& answer)> change)
-      : engine_(engine), change_(std::move(change)) {}
+  using Change = std::function<void(Index node, TaskKind task, Answer& answer)>;
+  Tampering(Engine& engine, Change change) : engine_(engine), change_(std::move(change)) {}
   Index nodes() const override { return engine_.nodes(); }
-  CohortAnswer run(const Request& request, std::span<const Index> cohort, const CohortObserver& observer) override {
-    CohortAnswer answer = engine_.run(request, cohort, observer);
-    change_(answer);
-    return answer;
+  CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
+                    const Patience& patience, const CohortObserver& observer) override {
+    AnswerTerms tampered = terms;
+    tampered.accept = [&](Index node, Answer& answer) {
+      change_(node, static_cast<TaskKind>(request.task), answer);
+      if (terms.accept) terms.accept(node, answer);
+    };
+    return engine_.run(request, cohort, tampered, patience, observer);
   }
 
  private:
   Engine& engine_;
-  std::function<void(CohortAnswer&)> change_;
+  Change change_;
 };
 
-TEST(Coordinator, RefusesAnswersOfAnotherLength) {
+TEST(Coordinator, RefusesAnswersOfAnotherShape) {
+  const FederatedData data = two_nodes();
+  const FederationSettings settings = quick_settings();
+  const std::vector<std::function<void(Answer&)>> changes = {
+      [](Answer& answer) { answer.numbers.pop_back(); },
+      [](Answer& answer) { answer.numbers.push_back(0.0); },
+      [](Answer& answer) { answer.weights.push_back(0.0F); },
+      [](Answer& answer) { answer.packed.resize(1); },
+      [](Answer& answer) { answer.report.resize(answer.report.size() + 1); },
+      [](Answer& answer) { answer.report.resize(1 << 20); },
+      [](Answer& answer) { answer.numbers.back() = std::nan(""); },
+  };
+  for (std::size_t i = 0; i < changes.size(); ++i)
+    for (const TaskKind where : {TaskKind::kJoin, TaskKind::kTrain}) {
+      if (i == 3 && where == TaskKind::kJoin) continue;  // nothing is packed there, and nobody looks
+      LocalFederation federation(settings, data);
+      Tampering engine(federation.engine(), [&](Index node, TaskKind task, Answer& answer) {
+        if (task == where && node == 1) changes[i](answer);
+      });
+      EXPECT_THAT(error_of(ErrorKind::kPeer, [&] { run_federation(settings, federation.task(), engine); }),
+                  testing::StartsWith("node 2: "))
+          << i;
+    }
+}
+
+TEST(Coordinator, RefusesAClassThatThereIsNot) {
   const FederatedData data = two_nodes();
   const FederationSettings settings = quick_settings();
   LocalFederation federation(settings, data);
-  const std::vector<std::function<void(CohortAnswer&)>> changes = {
-      [](auto& answer) { answer.numbers.pop_back(); },
-      [](auto& answer) { answer.numbers.push_back(0.0); },
-      [](auto& answer) { answer.weights.push_back(0.0); },
-      [](auto& answer) { answer.reports.pop_back(); },
-      [](auto& answer) { answer.reports[0].values.resize(1); },
-      [](auto& answer) { answer.reports[1].values.resize(1); },
-  };
-  for (std::size_t i = 0; i < changes.size(); ++i) {
-    Tampering engine(federation.engine(), changes[i]);
-    EXPECT_THAT(error_of(ErrorKind::kPeer, [&] { run_federation(settings, federation.task(), engine); }),
-                HasSubstr("do they all run this version"))
-        << i;
-  }
+  Tampering engine(federation.engine(), [](Index node, TaskKind task, Answer& answer) {
+    if (task == TaskKind::kJoin && node == 0) answer.report = to_bytes(Join::Report{.missing = {3}});
+  });
+  EXPECT_THAT(error_of(ErrorKind::kPeer, [&] { run_federation(settings, federation.task(), engine); }),
+              HasSubstr("node 1: it lacks a class 3 of 3"));
 }
 
-TEST(Coordinator, RefusesRoundsThatWeighNothingOrDiverge) {
+TEST(Coordinator, RefusesAnswersThatWeighNothing) {
   const FederatedData data = two_nodes();
   FederationSettings together = weighted_settings("mlls");  // of a predictor, first of all
   together.ratio.predictor = PredictorScope::kFederated;
-  for (const FederationSettings& settings : {quick_settings(), together}) {
-    LocalFederation federation(settings, data);
-    const auto with = [&](std::size_t number, double value) {
-      Tampering engine(federation.engine(), [=](CohortAnswer& answer) {
-        if (!answer.weights.empty()) answer.numbers[number] = value;
+  for (const FederationSettings& settings : {quick_settings(), together})
+    for (const double weight : {0.0, -1.0}) {
+      LocalFederation federation(settings, data);
+      Tampering engine(federation.engine(), [=](Index node, TaskKind task, Answer& answer) {
+        if (node == 0 && (task == TaskKind::kTrain || task == TaskKind::kTrainPredictor)) answer.numbers[0] = weight;
       });
-      return error_of(number == 0 ? ErrorKind::kPeer : ErrorKind::kInput, [&] {
-        run_federation(settings, federation.task(), engine, {.progress = [&](std::string_view stage, double) {
-                         return settings.algorithm != "iw-erm" || stage != "training";  // a predictor's rounds alone
-                       }});
-      });
-    };
-    EXPECT_THAT(with(0, 0.0), HasSubstr("weigh nothing"));
-    EXPECT_THAT(with(0, std::nan("")), HasSubstr("weigh nothing"));
-    EXPECT_THAT(with(1, INFINITY), HasSubstr("round 1: the loss is not finite"));
-  }
+      EXPECT_THAT(error_of(ErrorKind::kPeer, [&] { run_federation(settings, federation.task(), engine); }),
+                  HasSubstr("node 1: its answer weighs nothing"));
+    }
+}
+
+TEST(Coordinator, RefusesAnUpdateThatIsTooLongWhereThereIsALimit) {
+  const FederatedData data = two_nodes();
+  FederationSettings settings = quick_settings();
+  settings.rounds = 2;
+  settings.weighting = Weighting::kPooled;  // the norm is that of the update, not of its product with the weight
+  LocalFederation federation(settings, data);
+  double longest = 0.0;
+  Tampering looking(federation.engine(), [&](Index, TaskKind task, Answer& answer) {
+    if (task != TaskKind::kTrain) return;
+    double squares = 0.0;
+    for (const float value : answer.weights) squares += static_cast<double>(value) * value;
+    longest = std::max(longest, std::sqrt(squares) / answer.numbers[0]);
+  });
+  const FederationState free = run_federation(settings, federation.task(), looking);
+  settings.max_update_norm = 1.001 * longest;
+  LocalFederation wide(settings, data);
+  EXPECT_EQ(wide.run().parameters, free.parameters);
+  settings.max_update_norm = 0.999 * longest;
+  EXPECT_THAT(error_of(ErrorKind::kPeer, [&] { LocalFederation(settings, data).run(); }),
+              HasSubstr("its update has norm"));
+}
+
+/// A federation whose nodes do as a function says in training, and whose quorum is one node.
+FederationState run_lossy(FederationSettings settings, const FederatedData& data, const Tampering::Change& change) {
+  settings.patience.quorum = 1;
+  LocalFederation federation(settings, data);
+  Tampering engine(federation.engine(), [&](Index node, TaskKind task, Answer& answer) {
+    if (task == TaskKind::kTrain) change(node, task, answer);
+  });
+  return run_federation(settings, federation.task(), engine);
+}
+
+TEST(Coordinator, GoesOnWithoutANodeThatFailsAndOneNaNPoisonsNothing) {
+  const FederatedData all =
+      gaussian_federation({{{20, 5, 5}, {5, 20, 5}}, {{5, 9, 5}, {9, 9, 9}}, {{5, 5, 20}, {9, 9, 9}}});
+  FederationSettings settings = quick_settings();
+  const FederationState end = run_lossy(settings, all, [](Index node, TaskKind, Answer& answer) {
+    if (node == 1) answer.weights[3] = std::nanf("");
+  });
+  for (const float weight : end.parameters) EXPECT_TRUE(std::isfinite(weight));
+  EXPECT_THAT(end.counted, ElementsAre(20, 0, 20));
+  // The others are averaged: the same as where the second node sends what weighs next to nothing.
+  const FederationState light = run_lossy(settings, all, [](Index node, TaskKind, Answer& answer) {
+    if (node != 1) return;
+    answer.numbers[0] = 1e-300;
+    for (float& weight : answer.weights) weight = 0.0F;
+  });
+  EXPECT_EQ(end.parameters, light.parameters);
+  EXPECT_GT(average_accuracy(end.history), 0.5);
+}
+
+TEST(Coordinator, RunsARoundAgainUntilAQuorumIsThere) {
+  const FederatedData data = two_nodes();
+  FederationSettings settings = quick_settings();
+  settings.rounds = 3;
+  const FederationState whole = LocalFederation(settings, data).run();
+  std::atomic<int> calls = 0;
+  const FederationState end = run_lossy(settings, data, [&](Index, TaskKind, Answer& answer) {
+    if (++calls <= 6) answer.numbers.clear();  // all answers of three attempts at the first round
+  });
+  EXPECT_EQ(end.parameters, whole.parameters);
+  EXPECT_THAT(
+      error_of(ErrorKind::kPeer,
+               [&] { run_lossy(settings, data, [](Index, TaskKind, Answer& answer) { answer.numbers.clear(); }); }),
+      testing::StartsWith("node 1: it sent 0 numbers"));
 }
 
 TEST(Coordinator, TellsHowMuchOfTheTrainingIsDone) {
@@ -107,11 +189,10 @@ TEST(Coordinator, TellsHowMuchOfTheTrainingIsDone) {
                                           if (stage == "evaluation") evaluated.push_back(part);
                                           return true;
                                         },
-                                    .checkpoint =
-                                        [&](const FederationState& state) {
-                                          EXPECT_DOUBLE_EQ(done.empty() ? 0.0 : done.back(), 0.25 * state.round);
-                                          if (state.round == 2) second = state;
-                                        }};
+                                    .checkpoint = with_state([&](const FederationState& state) {
+                                      EXPECT_DOUBLE_EQ(done.empty() ? 0.0 : done.back(), 0.25 * state.round);
+                                      if (state.round == 2) second = state;
+                                    })};
   LocalFederation federation(settings, data);
   const FederationState end = federation.run(observer);
   EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
@@ -123,14 +204,14 @@ TEST(Coordinator, TellsHowMuchOfTheTrainingIsDone) {
   EXPECT_THAT(rounds, ElementsAre(3, 3, 4, 4));
   // Of two rounds that are left, each is a half.
   done.clear();
-  federation.run(
-      {.progress =
-           [&](std::string_view stage, double part) {
-             if (stage == "training") done.push_back(part);
-             return true;
-           },
-       .checkpoint = [&](const FederationState& state) { EXPECT_DOUBLE_EQ(done.back(), 0.5 * (state.round - 2)); }},
-      second);
+  federation.run({.progress =
+                      [&](std::string_view stage, double part) {
+                        if (stage == "training") done.push_back(part);
+                        return true;
+                      },
+                  .checkpoint = with_state(
+                      [&](const FederationState& state) { EXPECT_DOUBLE_EQ(done.back(), 0.5 * (state.round - 2)); })},
+                 second);
   EXPECT_EQ(done.back(), 1.0);
 }
 
@@ -155,8 +236,8 @@ TEST(Coordinator, TellsHowMuchOfTheRatiosIsDone) {
     EXPECT_NEAR(*std::max_element(done.begin(), done.end()), 1.0, 1e-12);
     EXPECT_NEAR(done.back(), 1.0, 1e-12);
     if (pairwise) {
-      EXPECT_THAT(done, testing::Contains(testing::DoubleNear(0.5, 1e-12)));  // the first of two nodes
-      EXPECT_THAT(done, testing::Contains(testing::DoubleNear(0.75, 1e-12)));
+      EXPECT_THAT(done, testing::Contains(testing::DoubleNear(0.5, 1e-12)));   // both predictors
+      EXPECT_THAT(done, testing::Contains(testing::DoubleNear(0.75, 1e-12)));  // what all say of the first
     } else {
       EXPECT_THAT(done, testing::Contains(testing::DoubleNear(0.3, 1e-12)));  // three of ten rounds
     }
@@ -216,7 +297,7 @@ TEST(Coordinator, CountsTimeAndMessagesOfEveryPhase) {
   settings.ratio.exchange = RatioExchange::kPairwise;
   const FederationState pairwise = LocalFederation(settings, data).run();
   EXPECT_THAT(pairwise.phases[1].name, "ratio");
-  EXPECT_EQ(pairwise.phases[1].rounds, 2 * 3);  // for each node: its predictor, what all say, its weights
+  EXPECT_EQ(pairwise.phases[1].rounds, 1 + 2 + 1);  // all predictors, what all say of each, all weights
   for (const NodeRatio& row : pairwise.ratios) EXPECT_GT(row.seconds, 0.0);
 }
 
@@ -302,23 +383,23 @@ TEST(Coordinator, TakesUpWhatNodesHadEstimated) {
   // Predictors that were trained again would be others: one epoch instead of twenty.
   settings.ratio.epochs = 1;
   LocalFederation again(settings, data);
-  for (Index node = 0; node < 2; ++node) again.store().put(node, "estimate", federation.store().get(node, "estimate"));
+  for (Index node = 0; node < 2; ++node)
+    again.store().of(node)->put("estimate", *federation.store().of(node)->get("estimate"));
   const FederationState kept = again.run({}, {.estimates_kept = true});
   EXPECT_EQ(kept.target_sum, first.target_sum);  // to the last bit
   EXPECT_EQ(kept.parameters, first.parameters);
   EXPECT_NE(again.run().target_sum, first.target_sum);  // without being told to
   LocalFederation fresh(settings, data);                // with nothing kept: as ever
   EXPECT_EQ(fresh.run({}, {.estimates_kept = true}).target_sum, LocalFederation(settings, data).run().target_sum);
-  again.store().put(1, "estimate", std::vector<float>(12, 65535.0F));  // three numbers that are none
-  EXPECT_THAT(error_of(ErrorKind::kInput, [&] { again.run({}, {.estimates_kept = true}); }),
-              HasSubstr("node 2: what it remembers of its estimate is damaged"));
-  for (const float piece : {-1.0F, 65536.0F}) {  // which no number is made of: it counts as 0
-    again.store().put(1, "estimate", std::vector<float>(12, piece));
-    EXPECT_NEAR(again.run({}, {.estimates_kept = true}).target_sum.sum(), 1.0, 1e-9);
-  }
-  again.store().put(1, "estimate", std::vector<float>(11));
-  EXPECT_THAT(error_of(ErrorKind::kInput, [&] { again.run({}, {.estimates_kept = true}); }),
-              HasSubstr("node 2: it remembers 11 numbers as its estimate, expected 12"));
+  const auto refused = [&](const std::string& part) {
+    EXPECT_THAT(error_of(ErrorKind::kInput, [&] { again.run({}, {.estimates_kept = true}); }), HasSubstr(part));
+  };
+  remember(*again.store().of(1), "estimate", ClassNumbers{Eigen::Vector3d(0.5, -0.5, 1.0)});
+  refused("node 2: what it remembers as its estimate is 3 numbers, expected 3 that are not negative");
+  remember(*again.store().of(1), "estimate", ClassNumbers{Eigen::Vector2d(0.5, 0.5)});
+  refused("node 2: what it remembers as its estimate is 2 numbers, expected 3");
+  again.store().of(1)->put("estimate", Bytes(11));
+  refused("node 2: what it remembers as estimate is damaged");
 }
 
 class CoordinatorFolder : public Scratch {};
@@ -334,11 +415,11 @@ TEST_F(CoordinatorFolder, FedBnGoesOnWithTheSameBits) {
   settings.evaluate_every = 1;
   LocalFederation whole(settings, data);
   FederationState saved;
-  const FederationState end = whole.run({.checkpoint = [&](const FederationState& state) {
-    if (state.round != 3) return;
-    saved = state;
-    whole.store().save(path("."));
-  }});
+  const FederationState end = whole.run({.checkpoint = with_state([&](const FederationState& state) {
+                                           if (state.round != 3) return;
+                                           saved = state;
+                                           whole.store().save(path("."));
+                                         })});
   LocalFederation later(settings, data);
   later.store().load(path("."));
   const FederationState other = later.run({}, saved);
@@ -347,8 +428,11 @@ TEST_F(CoordinatorFolder, FedBnGoesOnWithTheSameBits) {
   for (std::size_t i = 0; i < end.history.size(); ++i) EXPECT_EQ(other.history[i].loss, end.history[i].loss) << i;
   // What is evaluated at a node is the global model with that node's batch norms.
   for (Index node = 0; node < 3; ++node) {
-    const auto model = global_model(settings, whole.task(), end);
-    EXPECT_TRUE(take_batch_norms(*model, whole.store(), node));
+    auto net = global_model(settings, whole.task(), end);
+    const auto algorithm = make_algorithm({settings, *net, 3});
+    SharedNet shared(std::move(net), algorithm->shares_batch_norms());
+    algorithm->personalise(shared, whole.kept(end, node));
+    Net* const model = &shared.net();
     const Dataset& test = *data.nodes[node].test;
     std::vector<float> logits(test.size() * 3);
     model->logits(test, data.nodes[node].test_rows, logits);
@@ -359,10 +443,14 @@ TEST_F(CoordinatorFolder, FedBnGoesOnWithTheSameBits) {
     }
     EXPECT_NEAR(end.history[end.history.size() - 3 + node].loss, nll / static_cast<double>(test.size()), 1e-5);
   }
-  const auto model = global_model(settings, whole.task(), end);
-  whole.store().put(0, "batch-norm", {1.0F});
-  EXPECT_FALSE(take_batch_norms(*model, whole.store(), 0));  // of another model
-  EXPECT_FALSE(take_batch_norms(*model, whole.store(), 3));  // who never trained
+  auto net = global_model(settings, whole.task(), end);
+  const auto algorithm = make_algorithm({settings, *net, 3});
+  SharedNet shared(std::move(net), false);
+  EXPECT_THAT(error_of(ErrorKind::kInput,
+                       [&] {
+                         algorithm->personalise(shared, {{"batch-norms", {1.0F}}});
+                       }),
+              HasSubstr("it remembers 1 numbers of its batch norms"));
 }
 
 TEST(Coordinator, RefusesStatesAndMemoriesOfAnotherModel) {
@@ -374,29 +462,40 @@ TEST(Coordinator, RefusesStatesAndMemoriesOfAnotherModel) {
   settings.rounds = 2;
   LocalFederation federation(settings, data);
   FederationState saved;
-  federation.run({.checkpoint = [&](const FederationState& state) {
-    if (state.round == 1) saved = state;
-  }});
+  federation.run({.checkpoint = with_state([&](const FederationState& state) {
+                    if (state.round == 1) saved = state;
+                  })});
   const auto refused = [&](const FederationState& state, const std::string& part) {
     EXPECT_THAT(error_of(ErrorKind::kInput, [&] { federation.run({}, state); }), HasSubstr(part));
   };
   FederationState wrong = saved;
   wrong.parameters.push_back(0.0F);
-  wrong.control.push_back(0.0F);
   refused(wrong, "the saved model has 14 weights, expected 13");
   wrong = saved;
   wrong.buffers.push_back(0.0F);
   refused(wrong, "the saved model has");
   wrong = saved;
-  wrong.control.pop_back();
-  refused(wrong, "the saved model has");
+  wrong.algorithm.parts["control"].pop_back();
+  refused(wrong, "found 12 control variates, expected 13");
   wrong = saved;
-  wrong.server = {.steps = 1, .mean = {1.0F}, .squares = {1.0F}};
+  wrong.algorithm.parts["server/mean"] = {1.0F};
   refused(wrong, "state of the server's optimiser");
-  federation.store().put(1, "control", std::vector<float>(12));
-  refused(saved, "node 2: it remembers 12 numbers as its control, expected 13");
-  federation.store().put(0, "ratio", std::vector<float>(2));
-  refused(saved, "node 1: it remembers 2 numbers as its ratio, expected 3");
+  const std::unique_ptr<NodeMemory> second = federation.store().of(1);
+  remember_round(*second, 1, {{"control", std::vector<float>(12)}});
+  refused(saved, "node 2: found 12 control variates, expected 13");
+  forget_rounds(*second, 0, 0);
+  refused(saved, "node 2: it does not remember its round 1 any more");
+  remember(*federation.store().of(0), "ratio", ClassNumbers{Eigen::Vector2d(1.0, 1.0)});
+  refused(saved, "node 1: what it remembers as its ratio is 2 numbers, expected 3");
+  EXPECT_THAT(error_of(ErrorKind::kPeer,
+                       [&] {
+                         federation.run({}, [&] {
+                           FederationState other = saved;
+                           other.settings = "other";
+                           return other;
+                         }());
+                       }),
+              HasSubstr("node 1: the handshake failed: this node remembers the run"));
 }
 
 TEST(Coordinator, SaysWhatBecomesOfBatchNorms) {

@@ -64,11 +64,11 @@ FederationSettings plain_settings(int rounds) {
 FederationState watch(const FederationSettings& settings, const FederatedData& data,
                       const std::function<void(const VectorXd& before, const VectorXd& after)>& round) {
   VectorXd before;
-  return LocalFederation(settings, data).run({.checkpoint = [&](const FederationState& state) {
-    const VectorXd after = doubles(state.parameters);
-    if (state.round > 0) round(before, after);
-    before = after;
-  }});
+  return LocalFederation(settings, data).run({.checkpoint = with_state([&](const FederationState& state) {
+                                                const VectorXd after = doubles(state.parameters);
+                                                if (state.round > 0) round(before, after);
+                                                before = after;
+                                              })});
 }
 
 TEST(Draws, EveryRoundAnotherCohortInWhichEveryNodeIsEquallyOften) {

@@ -13,15 +13,10 @@
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/stopped.hpp"
 #include "labelshift/federation/algorithms.hpp"
-#include "labelshift/federation/tasks.hpp"
 #include "labelshift/learning/optimiser.hpp"
 #include "tests/federation/gaussian_federation.hpp"
 
 namespace labelshift {
-
-void PrintTo(const AlgorithmEntry& entry, std::ostream* out) {
-  *out << entry.name;
-}
 
 namespace {
 
@@ -55,9 +50,9 @@ TEST(Federation, AveragesGradientsAndStepsAdamAtTheServer) {
   settings.rounds = 3;
   LocalFederation federation(settings, data);
   std::vector<float> initial;
-  const FederationState end = federation.run({.checkpoint = [&](const FederationState& state) {
-    if (initial.empty()) initial = state.parameters;
-  }});
+  const FederationState end = federation.run({.checkpoint = with_state([&](const FederationState& state) {
+                                                if (initial.empty()) initial = state.parameters;
+                                              })});
   // The same by hand.
   const auto net = global_model(settings, federation.task(), end);
   std::copy(initial.begin(), initial.end(), net->parameters().begin());
@@ -83,7 +78,7 @@ TEST(Federation, OfIdenticalNodesWithoutShiftGivesEveryExampleTheWeightK) {
   LocalFederation federation(settings, data);
   const FederationState state = federation.run();
   for (Index k = 0; k < 3; ++k) {
-    for (const float weight : federation.store().get(k, "ratio")) EXPECT_NEAR(weight, 3.0, 1e-6);
+    for (const float weight : federation.numbers(k, "ratio")) EXPECT_NEAR(weight, 3.0, 1e-6);
     EXPECT_NEAR(state.ratios[k].largest, 3.0, 1e-12);
     EXPECT_NEAR(state.ratios[k].effective_examples, 100.0, 1e-9);
   }
@@ -99,7 +94,7 @@ TEST(Federation, GivesNodeKTheRatioOfTheSummedTargetsToItsPrior) {
   const double sums[] = {0.65, 1.1, 0.25};
   const double priors[2][3] = {{0.8, 0.1, 0.1}, {0.1, 0.1, 0.8}};
   for (int k = 0; k < 2; ++k) {
-    const std::vector<float> ratio = federation.store().get(k, "ratio");
+    const std::vector<float> ratio = federation.numbers(k, "ratio");
     for (int c = 0; c < 3; ++c) EXPECT_NEAR(ratio[c], sums[c] / priors[k][c], 1e-5) << k << c;
   }
   EXPECT_NEAR(state.ratios[0].largest, 11.0, 1e-9);
@@ -117,7 +112,7 @@ TEST(Federation, PooledWeightsDivideByThePooledPrior) {
   const double sums[] = {0.65, 1.1, 0.25};
   const double pooled[] = {80.0 / 400, 160.0 / 400, 160.0 / 400};
   for (int k = 0; k < 2; ++k)
-    for (int c = 0; c < 3; ++c) EXPECT_NEAR(federation.store().get(k, "ratio")[c], sums[c] / pooled[c], 1e-5) << k << c;
+    for (int c = 0; c < 3; ++c) EXPECT_NEAR(federation.numbers(k, "ratio")[c], sums[c] / pooled[c], 1e-5) << k << c;
 }
 
 TEST(Federation, LetsHoldersOfAClassCarryTheWeightOfThoseWhoLackIt) {
@@ -127,13 +122,13 @@ TEST(Federation, LetsHoldersOfAClassCarryTheWeightOfThoseWhoLackIt) {
   LocalFederation federation(settings, data);
   const FederationState state = federation.run();
   // Class c: sum of targets 0.8, one of two nodes holds it with prior 0.8: 0.8 / 0.8 * 2.
-  EXPECT_NEAR(federation.store().get(1, "ratio")[2], 2.0, 1e-6);
-  EXPECT_EQ(federation.store().get(0, "ratio")[2], 0.0F);
+  EXPECT_NEAR(federation.numbers(1, "ratio")[2], 2.0, 1e-6);
+  EXPECT_EQ(federation.numbers(0, "ratio")[2], 0.0F);
   // Over both nodes, sum_k sum_c p_k(c) r_k(c) / K is the whole target mass, K = 2.
   double mass = 0.0;
   const double priors[2][3] = {{0.5, 0.5, 0.0}, {0.1, 0.1, 0.8}};
   for (int k = 0; k < 2; ++k)
-    for (int c = 0; c < 3; ++c) mass += priors[k][c] * federation.store().get(k, "ratio")[c] / 2.0;
+    for (int c = 0; c < 3; ++c) mass += priors[k][c] * federation.numbers(k, "ratio")[c] / 2.0;
   EXPECT_NEAR(mass, 2.0, 1e-6);
   ASSERT_EQ(state.warnings.size(), 1u);
   EXPECT_THAT(state.warnings[0], HasSubstr("node 1 has no training example of class c"));
@@ -148,7 +143,7 @@ TEST(Federation, SaysThatALocalPredictorCannotSeeAClassItsNodeLacks) {
   ASSERT_EQ(state.warnings.size(), 1u) << testing::PrintToString(state.warnings);
   EXPECT_THAT(state.warnings[0], HasSubstr("node 1"));
   EXPECT_THAT(state.warnings[0], HasSubstr("its own predictor cannot see it"));
-  EXPECT_EQ(federation.store().get(0, "target")[2], 0.0F);
+  EXPECT_EQ(federation.numbers(0, "target")[2], 0.0F);
 }
 
 TEST(Federation, RefusesAClassThatNoNodeHolds) {
@@ -165,8 +160,8 @@ TEST(Federation, CapsRatios) {
   LocalFederation federation(settings, data);
   const FederationState state = federation.run();
   EXPECT_EQ(state.ratios[0].largest, 4.0);
-  EXPECT_EQ(federation.store().get(0, "ratio")[1], 4.0F);
-  EXPECT_NEAR(federation.store().get(0, "ratio")[2], 2.5, 1e-6);
+  EXPECT_EQ(federation.numbers(0, "ratio")[1], 4.0F);
+  EXPECT_NEAR(federation.numbers(0, "ratio")[2], 2.5, 1e-6);
 }
 
 TEST(Federation, AimsAtOneNodeWhereThatIsTheGoal) {
@@ -177,13 +172,13 @@ TEST(Federation, AimsAtOneNodeWhereThatIsTheGoal) {
   {
     LocalFederation federation(settings, data);
     federation.run();
-    EXPECT_NEAR(federation.store().get(1, "ratio")[1], 0.9 / 0.1, 1e-5);  // p_1^te / p_2^tr
+    EXPECT_NEAR(federation.numbers(1, "ratio")[1], 0.9 / 0.1, 1e-5);  // p_1^te / p_2^tr
   }
   settings.ratio.goal_shift = false;  // No-LS: p_1^tr / p_2^tr, and ones at node 1
   LocalFederation federation(settings, data);
   federation.run();
-  EXPECT_NEAR(federation.store().get(1, "ratio")[0], 0.8 / 0.1, 1e-5);
-  for (const float weight : federation.store().get(0, "ratio")) EXPECT_NEAR(weight, 1.0, 1e-6);
+  EXPECT_NEAR(federation.numbers(1, "ratio")[0], 0.8 / 0.1, 1e-5);
+  for (const float weight : federation.numbers(0, "ratio")) EXPECT_NEAR(weight, 1.0, 1e-6);
 }
 
 /// Estimated targets of two nodes with 600 test examples each. Posteriors of a calibrated predictor on classes this far
@@ -222,7 +217,7 @@ TEST_P(EveryExchange, FindsTheTargets) {
   for (const NodeRatio& node : state.ratios) {
     EXPECT_LT(node.prior_error, 0.4) << node.node;
     // Whatever predictor found it, a node's weights have the mean K.
-    const std::vector<float> weights = federation.store().get(node.node, "ratio");
+    const std::vector<float> weights = federation.numbers(node.node, "ratio");
     double mean = 0.0;
     for (int c = 0; c < 3; ++c) mean += priors[node.node][c] * weights[c];
     EXPECT_NEAR(mean, 2.0, 1e-5) << node.node;
@@ -245,18 +240,18 @@ TEST(Federation, PutsMNumbersOfTrafficForRatiosOnTopOfTraining) {
   settings.rounds = 4;
   LocalFederation federation(settings, data);
   const FederationState state = federation.run();
-  // Two messages: "estimate", which carries one number down and m numbers up (and two the node reports about itself);
-  // and the sum, which carries m numbers and their kind down, and three reported numbers up.
-  const Index request_header = 4 + 8 + 8 + 8, update_header = 8 + 8 + 8, m = 3, nodes = 2;
+  // Two messages. "Target" carries its kind down, m numbers up, and a report of a flag and two numbers. "Ratio" carries
+  // its kind and m numbers with their length down, and reports three numbers.
+  const Index request_header = 28 + 32, answer_header = 32, m = 3, nodes = 2;
   const PhaseCost& ratio = phase(state, "ratio");
   EXPECT_EQ(ratio.rounds, 2);
-  EXPECT_EQ(ratio.traffic.up, nodes * (2 * update_header + 8 * (m + 2) + 8 * 3));
-  EXPECT_EQ(ratio.traffic.down, nodes * (2 * request_header + 8 * 1 + 8 * (m + 1)));
+  EXPECT_EQ(ratio.traffic.up, nodes * (2 * answer_header + 8 * m + (1 + 8 * 2) + 8 * 3));
+  EXPECT_EQ(ratio.traffic.down, nodes * (2 * request_header + 2 * 1 + 8 * (m + 1)));
   // Training: weights of logistic regression, 2 x 3 + 3, both ways.
   const PhaseCost& training = phase(state, "training");
   EXPECT_EQ(training.rounds, 4);
   EXPECT_EQ(training.traffic.down, 4 * nodes * (request_header + 4 * 9));
-  EXPECT_EQ(training.traffic.up, 4 * nodes * (update_header + 4 * 9 + 8 * 2));
+  EXPECT_EQ(training.traffic.up, 4 * nodes * (answer_header + 4 * 9 + 8 * 2));
 }
 
 /// Settings that every algorithm accepts.
@@ -264,8 +259,9 @@ FederationSettings settings_for(const AlgorithmEntry& entry) {
   FederationSettings settings = quick_settings();
   settings.algorithm = entry.name;
   settings.server = {.optimiser = "sgd", .learning_rate = 1.0, .weight_decay = 0.0};
-  settings.local = {.steps = 5, .batch = 8, .learning_rate = 0.1, .proximal = entry.proximal ? 0.1 : 0.0};
-  settings.ratio.method = entry.weighted ? "mlls" : "none";
+  settings.local = {.steps = 5, .batch = 8, .learning_rate = 0.1};
+  if (settings.algorithm == "fedprox") settings.local.proximal = 0.1;
+  settings.ratio.method = settings.algorithm == "iw-erm" ? "mlls" : "none";
   return settings;
 }
 
@@ -280,7 +276,7 @@ TEST_P(EveryAlgorithm, GivesTheSameBitsForAnyNumberOfWorkers) {
   for (const unsigned workers : {1u, 2u, 4u}) ends.push_back(LocalFederation(settings, data, workers).run());
   for (const FederationState& end : ends) {
     EXPECT_EQ(end.parameters, ends[0].parameters);
-    EXPECT_EQ(end.control, ends[0].control);
+    EXPECT_EQ(end.algorithm.parts, ends[0].algorithm.parts);
     ASSERT_EQ(end.history.size(), 8u);
     for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(end.history[i].loss, ends[0].history[i].loss);
   }
@@ -296,20 +292,19 @@ TEST_P(EveryAlgorithm, GoesOnWithTheSameBitsAsIfItHadNotStopped) {
     std::filesystem::create_directories(folder);
     FederationState saved;
     LocalFederation stopped(settings, data);
-    EXPECT_THROW(stopped.run({.checkpoint =
-                                  [&](const FederationState& state) {
-                                    saved = state;
-                                    if (state.round != stop) return;
-                                    stopped.store().save(folder);
-                                    throw Stopped{};
-                                  }}),
+    EXPECT_THROW(stopped.run({.checkpoint = with_state([&](const FederationState& state) {
+                                saved = state;
+                                if (state.round != stop) return;
+                                stopped.store().save(folder);
+                                throw Stopped{};
+                              })}),
                  Stopped);
     LocalFederation federation(settings, data);  // with nothing in its memory but what was saved
     federation.store().load(folder);
     std::filesystem::remove_all(folder);
     const FederationState end = federation.run({}, saved);
     EXPECT_EQ(end.parameters, whole.parameters) << stop;
-    EXPECT_EQ(end.control, whole.control) << stop;
+    EXPECT_EQ(end.algorithm.parts, whole.algorithm.parts) << stop;
     EXPECT_EQ(end.history.size(), whole.history.size()) << stop;
   }
 }
@@ -397,10 +392,10 @@ TEST(FedBn, KeepsBatchNormsAtTheirNodeAndOutOfTheMessages) {
     LocalFederation federation(settings, data);
     const FederationState end = federation.run();
     traffic[local] = phase(end, "training").traffic;
-    const std::vector<float> one = federation.store().get(0, "batch-norm");
-    const std::vector<float> other = federation.store().get(1, "batch-norm");
-    EXPECT_EQ(one.empty(), !local);
+    EXPECT_EQ(federation.store().of(0)->names("round-").empty(), !local);
     if (!local) continue;
+    const std::vector<float> one = federation.kept(end, 0).at("batch-norms");
+    const std::vector<float> other = federation.kept(end, 1).at("batch-norms");
     EXPECT_NE(one, other);
     EXPECT_EQ(traffic[0].down - traffic[1].down, 2 * 3 * 4 * one.size());  // rounds, nodes, bytes
   }
@@ -510,67 +505,13 @@ TEST(Federation, RefusesWhatItRemembersOfAnotherModel) {
   const FederatedData data = two_nodes();
   FederationState saved;
   LocalFederation first(quick_settings(), data);
-  EXPECT_THROW(first.run({.checkpoint =
-                              [&](const FederationState& state) {
-                                saved = state;
-                                throw Stopped{};
-                              }}),
+  EXPECT_THROW(first.run({.checkpoint = with_state([&](const FederationState& state) {
+                            saved = state;
+                            throw Stopped{};
+                          })}),
                Stopped);
   saved.parameters.pop_back();
   expect_error_with(ErrorKind::kInput, "changed since", [&] { first.run({}, saved); });
-}
-
-TEST(NodeProgram, RefusesMessagesThatMakeNoSense) {
-  const FederatedData data = two_nodes();
-  const FederationSettings settings = weighted_settings("mlls");
-  NodeStore store({.folder = testing::TempDir() + "labelshift-nodes"});
-  const auto program = make_node_programs({settings, data, store})();
-  const std::atomic<bool> cancelled{false};
-  const double nan = std::nan("");
-  store.put(0, "normalisation", {0.0F, 0.0F, 1.0F, 1.0F});
-  const auto ask = [&](Task task, std::vector<double> numbers, std::vector<float> weights = {}) {
-    program->run(0, {.task = static_cast<std::uint32_t>(task), .numbers = std::move(numbers), .weights = weights},
-                 cancelled);
-  };
-  expect_error_with(ErrorKind::kPeer, "a message is of kind 7, expected 0 to 3", [&] { ask(Task::kTarget, {7.0}); });
-  const std::vector<std::function<void()>> wrong = {
-      [&] { ask(static_cast<Task>(99), {}); },
-      [&] { ask(Task::kAgree, {1.0}); },
-      [&] {
-        ask(Task::kAgree, {1, 2, 3, 4, 5});
-      },
-      [&] { ask(Task::kTarget, {}); },
-      [&] { ask(Task::kTarget, {7.0}); },
-      [&] { ask(Task::kTarget, {nan}); },
-      [&] {
-        ask(Task::kRatio, {1e300, 1, 1, 1});
-      },
-      [&] {
-        ask(Task::kRatio, {0.0, 1, 1});
-      },
-      [&] {
-        ask(Task::kRatio, {0.0, 1, nan, 1});
-      },
-      [&] {
-        ask(Task::kRatio, {0.0, 1, -1, 1});
-      },
-      [&] {
-        ask(Task::kAssess, {0, 0.5, nan, 0.5, 1, 1, 1, 0, 0, 0}, std::vector<float>(9));
-      },
-      [&] {
-        ask(Task::kAssess, {0, 0.5, -0.5, 1.0, 1, 1, 1, 0, 0, 0}, std::vector<float>(9));
-      },
-      [&] { ask(Task::kTrain, {}, std::vector<float>(8)); },
-      [&] { ask(Task::kTrain, {}, std::vector<float>(10)); },
-      [&] { ask(Task::kEvaluate, {}, {}); },
-      [&] {
-        ask(Task::kTargetTogether, {1.0, 0.5, 0.5, nan}, std::vector<float>(9));
-      },
-  };
-  for (std::size_t i = 0; i < wrong.size(); ++i) {
-    SCOPED_TRACE(i);
-    expect_error_with(ErrorKind::kPeer, "node 1: ", wrong[i]);
-  }
 }
 
 TEST(Federation, RunsOneNodeAlone) {
@@ -584,7 +525,7 @@ TEST(Federation, RunsMoreNodesThanClassesSomeOfOneClassAlone) {
   FederationSettings settings = weighted_settings("vrls");
   LocalFederation federation(settings, data);
   const FederationState end = federation.run();
-  EXPECT_EQ(federation.store().get(0, "target"), (std::vector<float>{1.0F, 0.0F, 0.0F}));
+  EXPECT_EQ(federation.numbers(0, "target"), (std::vector<float>{1.0F, 0.0F, 0.0F}));
   EXPECT_EQ(end.warnings.size(), 3u);
   for (const NodeRatio& node : end.ratios) EXPECT_TRUE(std::isfinite(node.largest));
 }

@@ -8,10 +8,16 @@
 
 #include "labelshift/core/rng.hpp"
 #include "labelshift/engine/in_process/in_process_engine.hpp"
+#include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/federation.hpp"
+#include "labelshift/federation/node_context.hpp"
 #include "labelshift/federation/node_program.hpp"
 
 namespace labelshift {
+
+inline void PrintTo(const AlgorithmEntry& entry, std::ostream* out) {
+  *out << entry.name;
+}
 
 using ClassCounts = std::vector<Index>;  // (m)
 
@@ -57,20 +63,38 @@ inline FederatedData gaussian_federation(const std::vector<GaussianNode>& nodes)
   return data;
 }
 
+/// A checkpoint that looks at the state of every moment.
+inline auto with_state(std::function<void(const FederationState& state)> look) {
+  return [look = std::move(look)](const FederationMoment& moment) {
+    look(moment.state());
+    return true;
+  };
+}
+
 /// A federation in this process, with a memory of its nodes that outlives the engine.
 class LocalFederation {
  public:
   LocalFederation(FederationSettings settings, const FederatedData& data, unsigned workers = 2)
       : settings_(std::move(settings)),
         store_({.folder = testing::TempDir() + "labelshift-nodes"}),  // never made: all fits into memory
-        engine_(make_in_process_engine(std::ssize(data.nodes), make_node_programs({settings_, data, store_}),
+        engine_(make_in_process_engine(std::ssize(data.nodes), make_node_programs(settings_, data, store_),
                                        {.workers = workers})),
-        task_{data.shape, data.class_names} {}
+        task_{.shape = data.shape, .class_names = data.class_names} {}
 
   FederationState run(const FederationObserver& observer = {}, FederationState start = {}) {
     return run_federation(settings_, task_, *engine_, observer, std::move(start));
   }
   NodeStore& store() { return store_; }
+  /// What a node remembers of phases 1 and 2 under a name, or empty.
+  std::vector<float> numbers(Index node, const std::string& name) {
+    const auto found = recall<ClassNumbers>(*store_.of(node), name);
+    if (!found) return {};
+    return {found->values.begin(), found->values.end()};
+  }
+  /// What a node kept of the last round that counts.
+  NamedParts kept(const FederationState& state, Index node) {
+    return recall_round(*store_.of(node), state.counted[static_cast<std::size_t>(node)]);
+  }
   Engine& engine() { return *engine_; }
   const FederationTask& task() const { return task_; }
 

@@ -10,7 +10,6 @@
 
 #include "labelshift/core/calibration.hpp"
 #include "labelshift/data/splits.hpp"
-#include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/federated_data.hpp"
 #include "labelshift/federation/federation_settings.hpp"
 #include "labelshift/learning/methods.hpp"
@@ -188,7 +187,8 @@ struct Evaluation {
 /// The state of all parties.
 struct Federation {
   const FederationSettings& settings;
-  const AlgorithmEntry& algorithm = find_algorithm(settings.algorithm);
+  const bool local_batch_norm = settings.algorithm == "fedbn";
+  const bool control_variates = settings.algorithm == "scaffold";
   Net net;
   Net predictor_net;
   VectorXd w, buffers, control;     // of the server
@@ -471,7 +471,7 @@ struct Federation {
 
   void round(const std::vector<Index>& cohort) {
     const LocalSettings& local = settings.local;
-    const Index own = algorithm.local_batch_norm ? net.norm() : 0;  // parameters that stay, the first ones
+    const Index own = local_batch_norm ? net.norm() : 0;            // parameters that stay, the first ones
     const int tau = local.epochs > 0 ? local.epochs : local.steps;  // an epoch is one step here
     const double eta = local.learning_rate;
     VectorXd update = VectorXd::Zero(w.size()), next_buffers = VectorXd::Zero(buffers.size());
@@ -482,20 +482,20 @@ struct Federation {
       const double weight = settings.weighting == Weighting::kPooled ? static_cast<double>(node.train.y.size()) : 1.0;
       VectorXd x = w;
       x.head(own) = node.norms.head(own);
-      VectorXd y = x, moved = algorithm.local_batch_norm ? node.buffers : buffers, sent;
+      VectorXd y = x, moved = local_batch_norm ? node.buffers : buffers, sent;
       if (local.sends_gradient()) {
         sent = net.gradient(y, moved, node.train, node.ratio, 0.0);
         y -= eta * (sent + local.weight_decay * y);  // of batch norms, which the server does not see
       } else {
         for (int step = 0; step < tau; ++step) {
           VectorXd g = net.gradient(y, moved, node.train, node.ratio, 0.0) + local.weight_decay * y;
-          g += local.proximal * (y - x);                                // FedProx
-          if (algorithm.control_variates) g += control - node.control;  // SCAFFOLD
+          g += local.proximal * (y - x);                      // FedProx
+          if (control_variates) g += control - node.control;  // SCAFFOLD
           y -= eta * g;
         }
         sent = x - y;
       }
-      if (algorithm.control_variates) {  // option II
+      if (control_variates) {  // option II
         const VectorXd next = node.control - control + (x - y) / (tau * eta);
         control_change += next - node.control;
         node.control = next;
@@ -508,14 +508,14 @@ struct Federation {
     }
     update /= weights;
     server.step(w.tail(w.size() - own), update.tail(w.size() - own));
-    if (!algorithm.local_batch_norm) buffers = next_buffers / weights;
+    if (!local_batch_norm) buffers = next_buffers / weights;
     control += control_change / K();
   }
 
   /// How the model does at a node.
   Evaluation judge(const Node& node) const {
     VectorXd mine = w, statistics = buffers;
-    if (algorithm.local_batch_norm) {
+    if (local_batch_norm) {
       mine.head(net.norm()) = node.norms;
       statistics = node.buffers;
     }

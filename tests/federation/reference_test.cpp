@@ -165,7 +165,7 @@ class AgreesWithTheReference : public testing::TestWithParam<Case> {
       EXPECT_LT((doubles(state.buffers) - now.buffers).lpNorm<Eigen::Infinity>(), kWeights);
     }
     if (settings_.algorithm == "scaffold") {
-      EXPECT_LT((doubles(state.control) - now.control).lpNorm<Eigen::Infinity>(), 3.0 * kWeights);
+      EXPECT_LT((doubles(state.algorithm.parts.at("control")) - now.control).lpNorm<Eigen::Infinity>(), 3.0 * kWeights);
       EXPECT_GT(now.control.lpNorm<Eigen::Infinity>(), 100.0 * kWeights);
     }
     reference_.w = now.w;
@@ -203,10 +203,10 @@ class AgreesWithTheReference : public testing::TestWithParam<Case> {
 TEST_P(AgreesWithTheReference, AfterEveryRound) {
   LocalFederation federation(settings_, data_);
   int told = 0;
-  const FederationState end = federation.run({.checkpoint = [&](const FederationState& state) {
-    EXPECT_EQ(state.round, told++);
-    state.round == 0 ? compare_ratios(state) : compare_round(state);
-  }});
+  const FederationState end = federation.run({.checkpoint = with_state([&](const FederationState& state) {
+                                                EXPECT_EQ(state.round, told++);
+                                                state.round == 0 ? compare_ratios(state) : compare_round(state);
+                                              })});
   EXPECT_EQ(told, settings_.rounds + 1);
   if (settings_.sampled > 0) {
     EXPECT_GT(std::ssize(took_part_), settings_.sampled);
@@ -471,9 +471,10 @@ TEST(PooledWeights, OfANodeOfTwoExamplesAreTwo) {
   settings.weighting = Weighting::kPooled;
   settings.rounds = 1;
   reference::Federation reference(settings, data);
-  const FederationState end = LocalFederation(settings, data).run({.checkpoint = [&](const FederationState& state) {
-    if (state.round == 0) reference.start(doubles(state.parameters), {});
-  }});
+  const FederationState end =
+      LocalFederation(settings, data).run({.checkpoint = with_state([&](const FederationState& state) {
+                                             if (state.round == 0) reference.start(doubles(state.parameters), {});
+                                           })});
   reference.round({0, 1});
   EXPECT_LT((doubles(end.parameters) - reference.w).lpNorm<Eigen::Infinity>(), kWeights);
 }

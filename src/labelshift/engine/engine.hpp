@@ -1,13 +1,16 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
-#include "labelshift/core/matrix_view.hpp"
+#include "labelshift/core/error.hpp"
 #include "labelshift/engine/message.hpp"
+#include "labelshift/engine/tree_sum.hpp"
 
 namespace labelshift {
 
@@ -24,19 +27,55 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
-/// What a node disclosed about itself.
-struct NodeReport {
+/// A node whose answer is in the sums, and what it disclosed about itself.
+struct Contribution {
   Index node = 0;
-  std::vector<double> values;
+  Bytes report;
 };
 
-/// The answers of a cohort: sums in node order, so that they have the same bits for every engine and any number of
-/// workers.
-struct CohortAnswer {
-  std::vector<double> numbers;
-  std::vector<double> weights;
-  std::vector<NodeReport> reports;  // in node order
+/// A node whose answer is not in the sums.
+struct NodeFailure {
+  Index node = 0;
+  std::optional<ErrorKind> kind;  // nothing: a bug of ours
+  std::string sentence;           // without the node's name
+  Remedy remedy = Remedy::kNone;
+
+  /// Throws it, as of this node.
+  [[noreturn]] void raise() const;
+};
+
+/// What came of a request. Every node of the cohort is in one of the two lists, each in node order.
+struct CohortOutcome {
+  CohortSums sums;  // by TreeSum, so with the same bits for every engine and any number of workers
+  std::vector<Contribution> contributed;
+  std::vector<NodeFailure> failed;
   Traffic traffic;
+};
+
+/// What every answer must be. An answer that is not is refused: its node has failed, and the sums know nothing of it.
+struct AnswerTerms {
+  std::size_t numbers = 0;  // all finite
+  std::size_t weights = 0;  // all finite, after `accept`
+  std::size_t report = 0;   // bytes, at most
+  /// Unpacks what is packed and throws Error{kPeer} for what the shape does not tell. Called on threads of the engine,
+  /// on several at once, before the answer is looked at in any other way.
+  std::function<void(Index node, Answer& answer)> accept;
+};
+
+/// How long a request may take.
+struct Patience {
+  using Duration = std::chrono::steady_clock::duration;
+  Index quorum = 0;                  // answers without which a request is in vain; 0: those of the whole cohort
+  std::optional<Duration> deadline;  // once a quorum has answered, nobody is waited for beyond it
+  std::optional<Duration> give_up;   // nor is a quorum, beyond this
+};
+
+/// What a node is asked, as it sees it.
+struct NodeCall {
+  const Addressee& to;
+  const Request& request;
+  std::uint64_t serial;  // of the call of Engine::run(); two calls with one serial have the same request
+  const std::atomic<bool>& cancelled;
 };
 
 /// What nodes do when they are asked. An engine makes one for each of its workers, not for each node, so it may hold a
@@ -45,7 +84,7 @@ class NodeProgram {
  public:
   virtual ~NodeProgram() = default;
   /// Long work looks at `cancelled` now and then, and throws Stopped if it is set.
-  virtual Update run(Index node, const Request& request, const std::atomic<bool>& cancelled) = 0;
+  virtual Answer run(const NodeCall& call) = 0;
 };
 
 using NodeProgramFactory = std::function<std::unique_ptr<NodeProgram>()>;
@@ -54,7 +93,7 @@ using NodeProgramFactory = std::function<std::unique_ptr<NodeProgram>()>;
 /// at the end; false stops the work. It is called on the thread that runs the cohort.
 using CohortObserver = std::function<bool(double done)>;
 
-/// Runs a request on a cohort of nodes and adds up their updates in node order, no more.
+/// Runs a request on a cohort of nodes and adds up their answers, no more.
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -62,10 +101,20 @@ class Engine {
   virtual Index nodes() const = 0;
 
   /// `cohort` has no node twice and is in ascending order; Error{kUsage} otherwise. Throws Stopped if the observer says
-  /// so, and what a node threw, of several the one of the lowest node. Throws Error{kPeer} if the updates of two nodes
-  /// differ in length. The engine can be used again after any of these.
-  virtual CohortAnswer run(const Request& request, std::span<const Index> cohort,
-                           const CohortObserver& observer = {}) = 0;
+  /// so, and what the observer throws. What a node does wrong is an outcome: it has failed. Nodes that are not needed
+  /// any more, because a quorum cannot be reached, may not be asked; they have failed too, behind the one that made it
+  /// so. The engine can be used again after any of these.
+  virtual CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
+                            const Patience& patience = {}, const CohortObserver& observer = {}) = 0;
 };
+
+/// Throws Error{kPeer} unless the answer keeps the terms; its `accept` is called first.
+void check_answer(Index node, Answer& answer, const AnswerTerms& terms);
+
+/// Throws Error{kUsage} unless the cohort is of nodes 0, ..., nodes - 1 in ascending order.
+void check_cohort(std::span<const Addressee> cohort, Index nodes);
+
+/// What a node threw, in the words of an outcome; to be called while the exception is handled.
+NodeFailure failure_of_current_exception(Index node);
 
 }  // namespace labelshift

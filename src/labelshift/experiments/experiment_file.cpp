@@ -352,19 +352,22 @@ Row data_set() {
           [](const RunSettings& run) { return run.data.set.empty() ? "" : quoted(run.data.set); }};
 }
 
-Row max_ratio() {
-  return {"ratio",
-          "max-ratio",
+/// A limit that is there only if it is given.
+template <typename Field>
+Row limit(const char* section, const char* key, const char* help, Field limit_of) {
+  return {section,
+          key,
           "a number above 0",
-          "importance weights above this are cut to it",
-          [](const toml::node& value, RunSettings& run, const fs::path&) {
+          help,
+          [limit_of](const toml::node& value, RunSettings& run, const fs::path&) {
             const auto found = value.value<double>();
             if (!value.is_number() || !found || !(*found > 0.0) || !std::isfinite(*found)) return false;
-            run.federation.ratio.max_ratio = *found;
+            limit_of(run.federation) = *found;
             return true;
           },
-          [](const RunSettings& run) {
-            const auto& most = run.federation.ratio.max_ratio;
+          [limit_of](const RunSettings& run) {
+            FederationSettings settings = run.federation;
+            const std::optional<double> most = limit_of(settings);
             return most ? number_text(*most) : "";
           }};
 }
@@ -450,6 +453,8 @@ const std::vector<Row>& rows() {
              field(&ServerSettings::beta2)),
       number("training", "epsilon", 0.0, 1.0, "epsilon of the server's optimiser, if it is adam or yogi",
              field(&ServerSettings::epsilon)),
+      limit("training", "max-update-norm", "a node's update that is longer than this (Euclidean norm) is refused",
+            [](FederationSettings& settings) -> std::optional<double>& { return settings.max_update_norm; }),
 
       name("ratio", "method", "the name of a method",
            "how the ratios are estimated; labelshift estimators lists the methods, to which come none (no weights), "
@@ -476,7 +481,8 @@ const std::vector<Row>& rows() {
              field(&RatioSettings::learning_rate)),
       number("ratio", "weight-decay", 0.0, 1e6, "weight decay of the predictor's optimiser",
              field(&RatioSettings::weight_decay)),
-      max_ratio(),
+      limit("ratio", "max-ratio", "importance weights above this are cut to it",
+            [](FederationSettings& settings) -> std::optional<double>& { return settings.ratio.max_ratio; }),
       whole("ratio", "goal-node", 0, 1'000'000,
             "train for the risk of this node alone, counted from 1; 0: for that of all nodes",
             field(&RatioSettings::goal_node)),

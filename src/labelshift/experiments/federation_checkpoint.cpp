@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kEntry = "labelshift-federation";
-constexpr int kFormat = 2;  // 1 had neither this number nor sums
+constexpr int kFormat = 3;  // 1 had neither this number nor sums, 2 the parts of single algorithms
 constexpr const char* kPrefix = "checkpoint-";
 constexpr const char* kUnfinished = "checkpoint.tmp-";  // being written, or being taken away
 
@@ -72,7 +72,8 @@ Json state_json(const FederationState& state) {
             {"settings", state.settings},
             {"round", state.round},
             {"ready", state.ready},
-            {"server_steps", state.server.steps},
+            {"algorithm", state.algorithm.counts},
+            {"counted", state.counted},
             {"target_sum", std::vector<double>(state.target_sum.begin(), state.target_sum.end())},
             {"target_error", known(state.target_error)},
             {"ratios", Json::array()},
@@ -102,7 +103,8 @@ FederationState state_of(const Json& json) {
   state.settings = json.value("settings", "");
   state.round = json.at("round").get<int>();
   state.ready = json.at("ready").get<bool>();
-  state.server.steps = json.at("server_steps").get<std::int64_t>();
+  state.algorithm.counts = json.at("algorithm").get<std::map<std::string, std::int64_t>>();
+  state.counted = json.at("counted").get<std::vector<std::uint64_t>>();
   const auto sum = json.at("target_sum").get<std::vector<double>>();
   state.target_sum = Eigen::Map<const Eigen::VectorXd>(sum.data(), std::ssize(sum));
   state.target_error = number(json.at("target_error"));
@@ -140,16 +142,15 @@ std::string text_of(const Json& json) {
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
-/// Every vector of weights of a state by its name in the file.
+constexpr const char* kAlgorithmPart = "algorithm/";
+
+/// Every vector of weights of a state by its name in the file, but those of its algorithm.
 template <typename State, typename Use>
 void for_each_vector(State& state, Use&& use) {
   use("normalisation/mean", state.normalisation.mean);
   use("normalisation/scale", state.normalisation.scale);
   use("parameters", state.parameters);
   use("buffers", state.buffers);
-  use("control", state.control);
-  use("server/mean", state.server.mean);
-  use("server/squares", state.server.squares);
 }
 
 /// Makes sure that the names in a directory are on the disk.
@@ -214,6 +215,8 @@ void save_federation(const std::string& folder, const FederationState& state, co
   for_each_vector(state, [&](const char* name, const std::vector<float>& values) {
     if (!values.empty()) tensors.push_back({name, {std::ssize(values)}, values});
   });
+  for (const auto& [name, values] : state.algorithm.parts)
+    if (!values.empty()) tensors.push_back({kAlgorithmPart + name, {std::ssize(values)}, values});
   Json json = state_json(state);
   json["format"] = kFormat;
   json["labelshift"] = version();
@@ -265,6 +268,10 @@ FederationState load_federation(const std::string& checkpoint, NodeStore& store)
       for (const NamedTensor& tensor : file.tensors())
         if (tensor.name == name) values.assign(tensor.values.begin(), tensor.values.end());
     });
+    for (const NamedTensor& tensor : file.tensors())
+      if (tensor.name.starts_with(kAlgorithmPart))
+        state.algorithm.parts[tensor.name.substr(std::string_view(kAlgorithmPart).size())].assign(tensor.values.begin(),
+                                                                                                  tensor.values.end());
     store.load(checkpoint + "/nodes");
   });
   return state;

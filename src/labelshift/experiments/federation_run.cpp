@@ -248,11 +248,11 @@ FederationState known_again(FederationState state, const std::string& checkpoint
   return state;
 }
 
-std::string_view stage_text(std::string_view phase) {
-  if (phase == "join") return "meeting the nodes";
-  if (phase == "predictor") return "training the predictor";
-  if (phase == "ratio") return "estimating ratios";
-  return phase;
+std::string_view stage_text(std::string_view stage) {
+  if (stage == phase::kJoin) return "meeting the nodes";
+  if (stage == phase::kPredictor) return "training the predictor";
+  if (stage == phase::kRatio) return "estimating ratios";
+  return stage;
 }
 
 /// Refuses a finished run on files of the user's that have changed since. Data sets that are known by name do not
@@ -294,11 +294,11 @@ class RunWatch {
   bool progress(std::string_view stage, double done) {
     const RatioSettings& ratio = task_.settings.federation.ratio;
     some_estimates_ =
-        some_estimates_ || (stage == "ratio" && done > 0.0 && ratio.estimated() &&
+        some_estimates_ || (stage == phase::kRatio && done > 0.0 && ratio.estimated() &&
                             ratio.predictor == PredictorScope::kLocal && ratio.exchange == RatioExchange::kLocal);
     if (Clock::now() - saved_ > kSaveInterval) save_estimates();
-    if (stage == "evaluation" && ready_)
-      stage = "training";  // a moment's interruption of it
+    if (stage == phase::kEvaluation && ready_)
+      stage = phase::kTraining;  // a moment's interruption of it
     else
       trained_ = done;
     if (!observer_ || observer_(stage_text(stage), trained_)) return true;
@@ -306,14 +306,17 @@ class RunWatch {
     return ready_ && Clock::now() - *asked_ < kPatience;
   }
 
-  void checkpoint(const FederationState& state) {
+  /// Always true: what nodes remember is saved with the state, so they need nothing older than it.
+  bool checkpoint(const FederationMoment& moment) {
     ready_ = true;
-    const bool last = state.round == task_.settings.federation.rounds;
-    if (!last && (asked_ || state.round % task_.settings.checkpoint_every == 0)) {
+    const bool last = moment.round == task_.settings.federation.rounds;
+    if (!last && (asked_ || moment.round % task_.settings.checkpoint_every == 0)) {
+      const FederationState& state = moment.state();
       save_federation(task_.folder, state, store_);
       write_file(Paths(task_.folder).rounds, rounds_text(state.history));
     }
     if (!last && asked_) throw Stopped{};
+    return true;
   }
 
   /// What nodes have estimated before phase 2, if anything.
@@ -362,13 +365,19 @@ void write_model(const std::string& path, const FederationSettings& settings, co
                         .origin = {.seed = settings.seed}});
 }
 
-/// Of fedbn: a file for each node that has trained, with what the model is to be given there.
-void write_batch_norms(const std::string& folder, Net& model, const NodeStore& store, Index nodes) {
-  for (Index node = 0; node < nodes; ++node) {
-    if (!take_batch_norms(model, store, node)) continue;
-    std::vector<NamedTensor> tensors = weights_of(model);
+/// A file for each node that has trained and keeps batch norms of its own, with what the model is to be given there.
+void write_batch_norms(const std::string& folder, const FederationSettings& settings, const FederationTask& task,
+                       const FederationState& state, NodeStore& store) {
+  auto net = global_model(settings, task, state);
+  const auto algorithm = make_algorithm({settings, *net, std::ssize(state.counted)});
+  if (algorithm->shares_batch_norms() || !algorithm->has_memory()) return;
+  SharedNet model(std::move(net), /*batch_norms=*/false);
+  for (Index node = 0; node < std::ssize(state.counted); ++node) {
+    if (state.counted[node] == 0) continue;
+    algorithm->personalise(model, recall_round(*store.of(node), state.counted[node]));
+    std::vector<NamedTensor> tensors = weights_of(model.net());
     for (std::size_t i = tensors.size(); i-- > 0;)
-      if (!model.tensors()[i].batch_norm) tensors.erase(tensors.begin() + static_cast<Index>(i));
+      if (!model.net().tensors()[i].batch_norm) tensors.erase(tensors.begin() + static_cast<Index>(i));
     std::error_code ignored;
     fs::create_directories(folder, ignored);
     write_safetensors(fmt::format("{}/node-{}.safetensors", folder, node + 1), tensors, {{"format", "pt"}});
@@ -482,7 +491,7 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ru
   const std::string data_found = fingerprint(data.sets);
   const std::string settings_print = sha256_of(without_version(task.settings_file));
 
-  const FederationTask federation{.shape = data.shape, .class_names = data.class_names};
+  const FederationTask federation{.shape = data.shape, .class_names = data.class_names, .run = settings_print};
   NodeStore store({.folder = paths.nodes});
   FederationState start;
   if (const std::string checkpoint = newest_checkpoint(task.folder); !checkpoint.empty())
@@ -490,11 +499,11 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ru
   if (!start.ready) start = {.data = data_found, .settings = settings_print, .estimates_kept = true};
   RunWatch watch(task, store, observer, start);
   if (options.prepare_thread) options.prepare_thread();
-  const auto engine = make_in_process_engine(std::ssize(data.nodes), make_node_programs({settings, data, store}),
+  const auto engine = make_in_process_engine(std::ssize(data.nodes), make_node_programs(settings, data, store),
                                              {.workers = options.workers, .prepare_thread = options.prepare_thread});
   const FederationObserver federation_observer{
       .progress = [&](std::string_view stage, double done) { return watch.progress(stage, done); },
-      .checkpoint = [&](const FederationState& state) { watch.checkpoint(state); }};
+      .checkpoint = [&](const FederationMoment& moment) { return watch.checkpoint(moment); }};
   RunResult result{.folder = task.folder, .notes = data.notes};
   try {
     result.state = run_federation(settings, federation, *engine, federation_observer, std::move(start));
@@ -504,9 +513,7 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ru
   }
   write_file(paths.rounds, rounds_text(result.state.history));
   write_model(paths.model, settings, federation, result.state, *data.nodes.front().train);
-  if (find_algorithm(settings.algorithm).local_batch_norm)
-    write_batch_norms(paths.batch_norms, *global_model(settings, federation, result.state), store,
-                      std::ssize(data.nodes));
+  write_batch_norms(paths.batch_norms, settings, federation, result.state, store);
   RunSettings used = task.settings;
   used.federation = settings;
   const std::string summary = summary_text(used, result);

@@ -1,23 +1,16 @@
 #include "labelshift/federation/algorithms.hpp"
 
 #include "labelshift/core/settings.hpp"
+#include "labelshift/federation/algorithms/fedavg.hpp"
+#include "labelshift/federation/algorithms/fedbn.hpp"
+#include "labelshift/federation/algorithms/fedprox.hpp"
+#include "labelshift/federation/algorithms/iw_erm.hpp"
+#include "labelshift/federation/algorithms/scaffold.hpp"
 
 namespace labelshift {
 namespace {
 
-constexpr AlgorithmEntry kAlgorithms[] = {
-    {.name = "fedavg", .summary = "average the nodes' gradients, or what their local steps changed"},
-    {.name = "fedprox",
-     .summary = "fedavg with mu / 2 |w - w_server|^2 in the local loss",
-     .proximal = true,
-     .several_steps = true},
-    {.name = "fedbn", .summary = "fedavg whose batch norms stay at their node", .local_batch_norm = true},
-    {.name = "scaffold",
-     .summary = "fedavg whose local steps are corrected by control variates",
-     .control_variates = true,
-     .several_steps = true},
-    {.name = "iw-erm", .summary = "fedavg with importance weights (sum_j q_j) / p_k^tr in the loss", .weighted = true},
-};
+constexpr AlgorithmEntry kAlgorithms[] = {kFedAvg, kFedProx, kFedBn, kScaffold, kIwErm};
 
 }  // namespace
 
@@ -27,6 +20,14 @@ std::span<const AlgorithmEntry> algorithms() {
 
 const AlgorithmEntry& find_algorithm(const std::string& name) {
   return find_entry(kAlgorithms, "algorithm", name);
+}
+
+const AlgorithmEntry& algorithm_of(const FederationSettings& settings) {
+  return settings.own_algorithm ? *settings.own_algorithm : find_algorithm(settings.algorithm);
+}
+
+std::unique_ptr<FederatedAlgorithm> make_algorithm(const AlgorithmSetup& setup) {
+  return algorithm_of(setup.settings).make(setup);
 }
 
 }  // namespace labelshift

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "labelshift/engine/engine.hpp"
+#include "labelshift/federation/algorithm.hpp"
 #include "labelshift/federation/federation_settings.hpp"
 #include "labelshift/learning/net.hpp"
 
@@ -41,9 +42,18 @@ struct NodeRatio {
   double seconds = 0.0;             // of training the predictor and estimating
 };
 
+/// The parts of the protocol, by the names that costs and progress are told under.
+namespace phase {
+inline constexpr const char* kJoin = "join";
+inline constexpr const char* kPredictor = "predictor";
+inline constexpr const char* kRatio = "ratio";
+inline constexpr const char* kTraining = "training";
+inline constexpr const char* kEvaluation = "evaluation";
+}  // namespace phase
+
 /// What a part of the protocol cost.
 struct PhaseCost {
-  std::string name;  // "join", "predictor", "ratio", "training", "evaluation"
+  std::string name;  // one of `phase`
   Index rounds = 0;  // of messages
   Traffic traffic;
   double seconds = 0.0;
@@ -51,35 +61,44 @@ struct PhaseCost {
 
 /// How far a federation has come. Together with what its nodes remember, this is all that is needed to go on.
 struct FederationState {
-  std::string data;                // a fingerprint of the nodes' data, set by a caller who wants to notice a change
-  std::string settings;            // likewise of all settings
-  int round = 0;                   // rounds of training done
-  bool ready = false;              // phases 1 and 2 are done
-  bool estimates_kept = false;     // if not `ready`: nodes may remember what they estimated before a stop
-  Normalisation normalisation;     // agreed on by all nodes
-  std::vector<float> parameters;   // of the global model
-  std::vector<float> buffers;      // of the global model, such as the running means of batch norms
-  std::vector<float> control;      // SCAFFOLD's c
-  ServerStep::State server;        // of the server's optimiser
-  Eigen::VectorXd target_sum;      // (m) sum_j q_j as it was estimated, or the truth; empty without ratios
-  double target_error = kUnknown;  // |sum_j q_j - truth|_1 / K, where test labels tell
-  std::vector<NodeRatio> ratios;   // (K) empty without ratios
+  std::string data;                    // a fingerprint of the nodes' data, set by a caller who wants to notice a change
+  std::string settings;                // likewise of all settings
+  int round = 0;                       // rounds of training done
+  bool ready = false;                  // phases 1 and 2 are done
+  bool estimates_kept = false;         // if not `ready`: nodes may remember what they estimated before a stop
+  Normalisation normalisation;         // agreed on by all nodes
+  std::vector<float> parameters;       // of the global model
+  std::vector<float> buffers;          // of the global model, such as the running means of batch norms
+  AlgorithmState algorithm;            // what the server keeps besides
+  std::vector<std::uint64_t> counted;  // (K) the last round of each node whose answer counts; 0: none
+  Eigen::VectorXd target_sum;          // (m) sum_j q_j as it was estimated, or the truth; empty without ratios
+  double target_error = kUnknown;      // |sum_j q_j - truth|_1 / K, where test labels tell
+  std::vector<NodeRatio> ratios;       // (K) empty without ratios
   std::vector<PhaseCost> phases;
   std::vector<NodeEvaluation> history;
   std::vector<std::string> warnings;  // what the user should know about nodes and classes
 };
 
+/// A moment at which a federation can be saved.
+struct FederationMoment {
+  int round = 0;  // of training, that are done
+  /// All there is to save. It costs a copy of the model, so nobody should ask for it in vain.
+  std::function<const FederationState&()> state;
+};
+
 struct FederationObserver {
   /// Told what is being done and how much of it, from 0 to 1. If it returns false, the work ends by throwing Stopped.
   std::function<bool(std::string_view stage, double done)> progress;
-  /// Called after phase 2 and after every round of training, while no node works.
-  std::function<void(const FederationState& state)> checkpoint;
+  /// Called after phase 2 and after every round of training, while no node works. Returns whether nodes may forget what
+  /// they need to go back to before this moment: it is saved, or their memory is saved with it.
+  std::function<bool(const FederationMoment& moment)> checkpoint;
 };
 
-/// What the coordinator knows of the data.
+/// What the coordinator knows of the data, and what tells this run from another.
 struct FederationTask {
   ExampleShape shape;
   std::vector<std::string> class_names;  // (m)
+  std::string run;                       // its name; nodes refuse a coordinator of another run
 };
 
 /// Alg. 2: estimates ratios if the settings ask for any, then trains in rounds.

@@ -21,7 +21,6 @@ void check_settings(const FederationSettings& settings, Index nodes) {
     need((value > 0.0 || (may_be_zero && value == 0.0)) && value < 1.0, key,
          fmt::format("{} is {}, expected a fraction between 0 and 1", key, value));
   };
-  const AlgorithmEntry& algorithm = find_algorithm(settings.algorithm);
   const LocalSettings& local = settings.local;
   const RatioSettings& ratio = settings.ratio;
   need(settings.rounds >= 1, "training.rounds", fmt::format("rounds is {}, expected at least 1", settings.rounds));
@@ -41,23 +40,16 @@ void check_settings(const FederationSettings& settings, Index nodes) {
        "training.momentum", fmt::format("momentum is of sgd; {} has beta1 instead", settings.server.optimiser));
   fraction(settings.server.beta1, "training.beta1", true);
   fraction(settings.server.beta2, "training.beta2", true);
-  need(!algorithm.control_variates || settings.weighting == Weighting::kNodes, "training.weighting",
-       "scaffold weighs nodes equally; drop weighting = \"pooled\"");
   need(local.epochs == 0 || local.steps == 1, "training.local-epochs", "give local-steps or local-epochs, not both");
   need(local.batch >= 1, "training.batch", fmt::format("batch is {}, expected at least 1", local.batch));
-  need(!algorithm.several_steps || !local.sends_gradient(), "training.algorithm",
-       fmt::format("{} with one local step is fedavg; give local-steps above 1, or algorithm = \"fedavg\"",
-                   settings.algorithm));
-  need(!algorithm.proximal || local.proximal > 0.0, "training.proximal", "fedprox needs a proximal above 0");
-  need(algorithm.proximal || local.proximal == 0.0, "training.proximal",
-       fmt::format("{} has no proximal term; use algorithm = \"fedprox\"", settings.algorithm));
+  algorithm_of(settings).check(settings);
   need(std::isfinite(local.learning_rate) && local.learning_rate > 0.0, "training.local-learning-rate",
        fmt::format("local-learning-rate is {}, expected more than 0", local.learning_rate));
   need(std::isfinite(settings.server.learning_rate) && settings.server.learning_rate > 0.0, "training.learning-rate",
        fmt::format("learning-rate is {}, expected more than 0", settings.server.learning_rate));
   ServerStep(0, settings.server);  // knows its optimisers
-  need(!algorithm.weighted || ratio.weighted(), "ratio.method",
-       fmt::format("{} needs ratios; give [ratio] a method, such as \"vrls\"", settings.algorithm));
+  need(!settings.max_update_norm || *settings.max_update_norm > 0.0, "training.max-update-norm",
+       "max-update-norm is not positive; leave it out for no limit");
   fraction(settings.target_holdout, "run.target-holdout", true);
   fraction(settings.source_holdout, "run.source-holdout", true);
   if (!ratio.weighted()) return;

@@ -5,10 +5,13 @@
 #include <optional>
 #include <string>
 
+#include "labelshift/engine/engine.hpp"
 #include "labelshift/federation/server_step.hpp"
 #include "labelshift/learning/net.hpp"
 
 namespace labelshift {
+
+struct AlgorithmEntry;
 
 /// A net by name, before it knows the data.
 struct NetChoice {
@@ -58,7 +61,8 @@ struct RatioSettings {
 
 /// All that decides a federation's bits, but its data.
 struct FederationSettings {
-  std::string algorithm = "fedavg";
+  std::string algorithm = "fedavg";               // a row of algorithms()
+  const AlgorithmEntry* own_algorithm = nullptr;  // in its place, of a program that brings one of its own
   NetChoice model{"lenet", {}};
   int rounds = 5000;
   Index sampled = 0;  // nodes that train in a round; 0: all
@@ -70,6 +74,8 @@ struct FederationSettings {
                                 // for both, as in the paper
   double source_holdout = 0.0;  // of a node's training examples kept for reweighted accuracy; for unlabelled test data
   int evaluate_every = 500;     // rounds; the last round always
+  std::optional<double> max_update_norm;  // of what a node sends in a round; a longer one is refused
+  Patience patience;                      // with the nodes of a training round
   std::uint64_t seed = 0;
   Device device = Device::kCpu;
 };

@@ -14,7 +14,7 @@
 
 #include "labelshift/core/error.hpp"
 #include "labelshift/data/input_file.hpp"
-#include "labelshift/data/safetensors.hpp"
+#include "labelshift/data/output_file.hpp"
 #include "labelshift/data/sha256.hpp"
 #include "labelshift/data/text_lines.hpp"
 
@@ -23,11 +23,34 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A saved store is this file: tensors are what was in memory, metadata name what was on disk by its number of floats
-// and its SHA-256. The files 0.f32, 1.f32, ... beside it belong to the metadata in their order, so that no path is ever
-// read from a file.
-constexpr const char* kSaved = "nodes.safetensors";
-constexpr const char* kExtension = ".f32";  // floats and nothing else
+// A saved store is this file: the length of an index, the index, the bytes of what was in memory one after another, the
+// SHA-256 of all that. The files 0.bin, 1.bin, ... beside it belong to the entries on disk in their order, so that no
+// path is ever read from a file.
+constexpr const char* kSaved = "nodes.bin";
+constexpr const char* kExtension = ".bin";
+constexpr std::uint32_t kFormat = 2;  // 1 kept floats
+constexpr std::size_t kSumDigits = 64;
+
+struct SavedEntry {
+  std::string key;
+  std::uint64_t size = 0;
+  std::string sum;  // of a file of its own; empty: among those in memory
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit& visit) {
+    visit(self.key, self.size, self.sum);
+  }
+};
+
+struct SavedIndex {
+  std::uint32_t format = kFormat;
+  std::vector<SavedEntry> entries;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit& visit) {
+    visit(self.format, self.entries);
+  }
+};
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw Error(ErrorKind::kInput, fmt::format("{}: {}", path, why));
@@ -38,35 +61,30 @@ constexpr const char* kExtension = ".f32";  // floats and nothing else
               fmt::format("cannot write {}: {}; free some space or choose another place", path, errno_text(error)));
 }
 
-std::string key_of(Index node, const std::string& name) {
-  return fmt::format("{}/{}", node, name);
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// A whole number written as we write one, or nothing.
-bool parse_count(std::string_view text, std::uint64_t& count) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  return error == std::errc() && end == text.data() + text.size() && fmt::to_string(count) == text;
+Bytes bytes_of(std::string_view text) {
+  const auto* begin = reinterpret_cast<const std::byte*>(text.data());
+  return {begin, begin + text.size()};
 }
 
-std::string sum_of(std::span<const float> values) {
-  return sha256_of({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
-}
-
-/// The floats of a file that has this many of them and this sum.
-std::vector<float> read_floats(const std::string& path, std::uint64_t count, const std::string& sum) {
-  const std::string bytes = read_file(path);
-  if (bytes.size() % sizeof(float) != 0 || bytes.size() / sizeof(float) != count)
-    refuse(path, fmt::format("found {} bytes, expected {} numbers of 4; copy it again", bytes.size(), count));
-  std::vector<float> values(count);
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  if (sum_of(values) != sum) refuse(path, "its bytes are not those it was written with, by its SHA-256; copy it again");
-  return values;
+/// The bytes of a file that has this many of them and this sum.
+Bytes read_bytes(const std::string& path, std::uint64_t size, const std::string& sum) {
+  const std::string text = read_file(path);
+  if (text.size() != size) refuse(path, fmt::format("found {} bytes, expected {}; copy it again", text.size(), size));
+  if (sha256_of(text) != sum)
+    refuse(path, "its bytes are not those it was written with, by its SHA-256; copy it again");
+  return bytes_of(text);
 }
 
 void check_key(const std::string& path, const std::string& key) {
-  const auto slash = key.find('/');
+  const std::size_t slash = key.find('/');
   std::uint64_t node = 0;
-  if (slash == std::string::npos || slash + 1 == key.size() || !parse_count(key.substr(0, slash), node))
+  const auto [end, error] = std::from_chars(key.data(), key.data() + std::min(slash, key.size()), node);
+  if (slash == std::string::npos || slash + 1 == key.size() || error != std::errc() || end != key.data() + slash ||
+      key.substr(0, slash) != fmt::to_string(node))
     refuse(path, fmt::format("found an entry {}, expected NODE/NAME; it is no memory of nodes", excerpt(key)));
 }
 
@@ -91,15 +109,30 @@ void sync_all(const std::string& folder) {
 
 /// A file of the store's own, which goes with its last user. A link to it in a saved store stays.
 struct NodeStore::File {
-  File(std::string path_, std::uint64_t count_, std::string sum_)
-      : path(std::move(path_)), count(count_), sum(std::move(sum_)) {}
+  File(std::string path_, std::uint64_t size_, std::string sum_)
+      : path(std::move(path_)), size(size_), sum(std::move(sum_)) {}
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   ~File() { ::unlink(path.c_str()); }
 
   const std::string path;
-  const std::uint64_t count;  // of floats
-  const std::string sum;      // SHA-256
+  const std::uint64_t size;
+  const std::string sum;  // SHA-256
+};
+
+class NodeStore::Memory : public NodeMemory {
+ public:
+  Memory(NodeStore& store, Index node) : store_(store), prefix_(fmt::format("{}/", node)) {}
+  std::optional<Bytes> get(const std::string& name) const override { return store_.get(prefix_ + name); }
+  void put(const std::string& name, Bytes bytes) override { store_.put(prefix_ + name, std::move(bytes)); }
+  void erase(const std::string& name) override { store_.erase(prefix_ + name); }
+  std::vector<std::string> names(const std::string& prefix) const override {
+    return store_.names(prefix_ + prefix, prefix_.size());
+  }
+
+ private:
+  NodeStore& store_;
+  const std::string prefix_;
 };
 
 NodeStore::NodeStore(NodeStoreSettings settings) : settings_(std::move(settings)) {}
@@ -108,6 +141,10 @@ NodeStore::~NodeStore() {
   entries_.clear();
   std::error_code ignored;
   if (files_ > 0) fs::remove(settings_.folder, ignored);  // if nothing else is in it
+}
+
+std::unique_ptr<NodeMemory> NodeStore::of(Index node) {
+  return std::make_unique<Memory>(*this, node);
 }
 
 std::string NodeStore::new_path() {
@@ -124,103 +161,140 @@ std::string NodeStore::new_path() {
   return fmt::format("{}/{}{}", settings_.folder, files_++, kExtension);
 }
 
-std::shared_ptr<const NodeStore::File> NodeStore::write_file(std::span<const float> values) {
-  const auto file = std::make_shared<const File>(new_path(), values.size(), sum_of(values));
+std::shared_ptr<const NodeStore::File> NodeStore::write_new_file(std::span<const std::byte> bytes) {
+  const auto file = std::make_shared<const File>(new_path(), bytes.size(), sha256_of(text_of(bytes)));
   errno = 0;
   std::ofstream out(file->path, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(values.size_bytes()));
+  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   out.close();
   if (!out) cannot_write(file->path, errno != 0 ? errno : EIO);
   return file;
 }
 
-std::vector<float> NodeStore::get(Index node, const std::string& name) const {
+std::optional<Bytes> NodeStore::get(const std::string& key) const {
   std::shared_ptr<const File> file;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = entries_.find(key_of(node, name));
-    if (found == entries_.end()) return {};
-    if (!found->second.file) return found->second.values;
+    const auto found = entries_.find(key);
+    if (found == entries_.end()) return std::nullopt;
+    if (!found->second.file) return found->second.bytes;
     file = found->second.file;
   }
-  return read_floats(file->path, file->count, file->sum);
+  return read_bytes(file->path, file->size, file->sum);
 }
 
-void NodeStore::put(Index node, const std::string& name, std::vector<float> values) {
-  const std::string key = key_of(node, name);
-  const std::uint64_t bytes = values.size() * sizeof(float);
+void NodeStore::put(const std::string& key, Bytes bytes) {
+  const std::uint64_t size = bytes.size();
   std::uint64_t before = 0;
   Entry entry;  // the new one, then the old one, which goes when nobody waits for it
   std::unique_lock lock(mutex_);
-  if (const auto found = entries_.find(key); found != entries_.end())
-    before = found->second.values.size() * sizeof(float);
-  if (in_memory_ - before + bytes > settings_.memory_limit) {
+  if (const auto found = entries_.find(key); found != entries_.end()) before = found->second.bytes.size();
+  if (in_memory_ - before + size > settings_.memory_limit) {
     lock.unlock();
-    entry.file = write_file(values);
+    entry.file = write_new_file(bytes);
     lock.lock();
   } else {
-    in_memory_ += bytes;
-    entry.values = std::move(values);
+    in_memory_ += size;
+    entry.bytes = std::move(bytes);
   }
   in_memory_ -= before;
-  if (bytes > 0) {
-    std::swap(entries_[key], entry);
-  } else if (const auto node_handle = entries_.extract(key)) {
-    entry = std::move(node_handle.mapped());
-  }
+  std::swap(entries_[key], entry);
   lock.unlock();
+}
+
+void NodeStore::erase(const std::string& key) {
+  std::unique_lock lock(mutex_);
+  const auto gone = entries_.extract(key);  // its file goes when nobody waits for it
+  if (gone) in_memory_ -= gone.mapped().bytes.size();
+  lock.unlock();
+}
+
+std::vector<std::string> NodeStore::names(const std::string& prefix, std::size_t cut) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> found;
+  for (auto at = entries_.lower_bound(prefix); at != entries_.end() && at->first.starts_with(prefix); ++at)
+    found.push_back(at->first.substr(cut));
+  return found;
 }
 
 void NodeStore::save(const std::string& folder) const {
   const std::lock_guard lock(mutex_);
-  std::vector<NamedTensor> tensors;
-  std::map<std::string, std::string> counts;  // in the order of entries_
+  SavedIndex index;
+  std::size_t files = 0;
   for (const auto& [key, entry] : entries_) {
     if (!entry.file) {
-      tensors.push_back({key, {std::ssize(entry.values)}, entry.values});
+      index.entries.push_back({key, entry.bytes.size(), ""});
       continue;
     }
-    const std::string path = fmt::format("{}/{}{}", folder, counts.size(), kExtension);
-    link_or_copy(entry.file->path, path);
-    counts[key] = fmt::format("{} {}", entry.file->count, entry.file->sum);
+    link_or_copy(entry.file->path, fmt::format("{}/{}{}", folder, files++, kExtension));
+    index.entries.push_back({key, entry.file->size, entry.file->sum});
   }
-  if (!counts.empty()) sync_all(folder);
-  write_safetensors(folder + "/" + kSaved, tensors, counts);
+  if (files > 0) sync_all(folder);
+  OutputFile out(folder + "/" + kSaved);
+  Sha256 sum;
+  const auto write = [&](std::span<const std::byte> bytes) {
+    sum.add(bytes.data(), bytes.size());
+    out.write(text_of(bytes));
+  };
+  const Bytes head = to_bytes(index);
+  const std::uint64_t length = head.size();
+  write(std::as_bytes(std::span(&length, 1)));
+  write(head);
+  for (const auto& [key, entry] : entries_) write(entry.bytes);
+  out.write(sum.digits());
+  out.commit();
 }
 
 void NodeStore::load(const std::string& folder) {
-  const SafetensorsFile saved(folder + "/" + kSaved);
-  saved.require_sum();
+  const std::string path = folder + "/" + kSaved;
+  const std::string text = read_file(path);
+  std::string_view rest = text;
+  std::uint64_t length = 0;
+  if (rest.size() < sizeof length + kSumDigits) refuse(path, "it is cut short; copy it again");
+  const std::string_view sum = rest.substr(rest.size() - kSumDigits);
+  rest.remove_suffix(kSumDigits);
+  if (sha256_of(rest) != sum)
+    refuse(path, "its bytes are not those it was written with, by its SHA-256; copy it again");
+  std::memcpy(&length, rest.data(), sizeof length);
+  rest.remove_prefix(sizeof length);
+  if (length > rest.size()) refuse(path, "its index is cut short; copy it again");
+  SavedIndex index;
+  try {
+    index = from_bytes<SavedIndex>(std::as_bytes(std::span(rest.substr(0, length))));
+  } catch (const Error& error) {
+    refuse(path, fmt::format("its index is damaged: {}", error.what()));
+  }
+  if (index.format != kFormat)
+    refuse(path, fmt::format("it has format {}, expected {}; another version wrote it", index.format, kFormat));
+  rest.remove_prefix(length);
   std::map<std::string, Entry> entries;
   std::uint64_t in_memory = 0;
-  for (const NamedTensor& tensor : saved.tensors()) {
-    check_key(saved.path(), tensor.name);
-    Entry& entry = entries[tensor.name];
-    if (in_memory + tensor.values.size_bytes() > settings_.memory_limit) {
-      entry.file = write_file(tensor.values);
+  std::size_t number = 0;
+  for (const SavedEntry& saved : index.entries) {
+    check_key(path, saved.key);
+    if (entries.contains(saved.key)) refuse(path, fmt::format("it names {} twice", excerpt(saved.key)));
+    Entry& entry = entries[saved.key];
+    if (!saved.sum.empty()) {
+      const std::string from = fmt::format("{}/{}{}", folder, number++, kExtension);
+      std::error_code error;
+      if (!fs::is_regular_file(fs::symlink_status(from, error))) refuse(from, "is missing or no file; copy it again");
+      read_bytes(from, saved.size, saved.sum);
+      auto file = std::make_shared<const File>(new_path(), saved.size, saved.sum);
+      link_or_copy(from, file->path);
+      entry.file = std::move(file);
+      continue;
+    }
+    if (saved.size > rest.size()) refuse(path, fmt::format("{} is cut short; copy it again", excerpt(saved.key)));
+    const auto bytes = std::as_bytes(std::span(rest.substr(0, saved.size)));
+    rest.remove_prefix(saved.size);
+    if (in_memory + saved.size > settings_.memory_limit) {
+      entry.file = write_new_file(bytes);
     } else {
-      in_memory += tensor.values.size_bytes();
-      entry.values.assign(tensor.values.begin(), tensor.values.end());
+      in_memory += saved.size;
+      entry.bytes.assign(bytes.begin(), bytes.end());
     }
   }
-  std::size_t number = 0;
-  for (const auto& [key, text] : saved.metadata()) {
-    check_key(saved.path(), key);
-    std::uint64_t count = 0;
-    const std::size_t space = text.find(' ');
-    if (space == text.npos || !parse_count(std::string_view(text).substr(0, space), count))
-      refuse(saved.path(),
-             fmt::format("{} has {}, expected a number of values and a sum", excerpt(key), excerpt(text)));
-    const std::string sum = text.substr(space + 1);
-    if (entries.contains(key)) refuse(saved.path(), fmt::format("names {} twice", excerpt(key)));
-    const std::string path = fmt::format("{}/{}{}", folder, number++, kExtension);
-    std::error_code error;
-    if (!fs::is_regular_file(fs::symlink_status(path, error))) refuse(path, "is missing or no file; copy it again");
-    read_floats(path, count, sum);
-    auto file = std::make_shared<const File>(new_path(), count, sum);
-    link_or_copy(path, file->path);
-    entries[key].file = std::move(file);
-  }
+  if (!rest.empty()) refuse(path, fmt::format("it has {} bytes after its end; copy it again", rest.size()));
   const std::lock_guard lock(mutex_);
   entries_.swap(entries);
   in_memory_ = in_memory;

@@ -28,8 +28,9 @@ int main() {  // two nodes, two classes, one on each side of 0
       "consumer", ".");
   const FederationSettings& settings = experiment.runs.front().settings.federation;
   NodeStore store({.folder = "nodes"});
-  const auto engine = make_in_process_engine(2, make_node_programs({settings, data, store}));
-  const double accuracy = average_accuracy(run_federation(settings, {data.shape, data.class_names}, *engine).history);
+  const auto engine = make_in_process_engine(2, make_node_programs(settings, data, store));
+  const double accuracy = average_accuracy(
+      run_federation(settings, {.shape = data.shape, .class_names = data.class_names}, *engine).history);
   std::cout << "accuracy " << accuracy << '\n';
   return accuracy == 1.0 ? 0 : 1;
 }

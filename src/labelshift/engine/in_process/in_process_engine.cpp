@@ -1,10 +1,10 @@
 #include "labelshift/engine/in_process/in_process_engine.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cassert>
-#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -12,120 +12,131 @@
 #include <utility>
 
 #include "labelshift/core/blas.hpp"
-#include "labelshift/core/error.hpp"
 #include "labelshift/core/stopped.hpp"
-#include "labelshift/engine/float_sums.hpp"
 
 namespace labelshift {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::chrono::milliseconds kObserverInterval{50};
 
-/// An update that a node has sent, and its size in bytes as it would travel.
-struct Arrival {
-  Update update;
-  std::uint64_t bytes = 0;
-  bool there = false;
-};
+std::vector<Index> nodes_of(std::span<const Addressee> cohort) {
+  std::vector<Index> nodes;
+  for (const Addressee& one : cohort) nodes.push_back(one.node);
+  return nodes;
+}
 
-/// One request on its way through a cohort. All but `request`, `cohort` and `cancelled` is under the engine's lock.
+/// One request on its way through a cohort. All but the constants, `cancelled` and `sum` is under the engine's lock.
 class Job {
  public:
-  /// `window` is where updates wait for their turn; what an earlier job left there is memory to use again.
-  Job(const Request& request_, std::span<const Index> cohort_, std::vector<Arrival>& window)
-      : request(request_), cohort(cohort_), bytes_(encoded_size(request_)), window_(window) {
-    for (Arrival& arrival : window_) arrival.there = false;
-  }
+  Job(const Request& request_, std::span<const Addressee> cohort_, const AnswerTerms& terms_, Index nodes,
+      std::size_t quorum, std::size_t window, std::uint64_t serial_)
+      : request(request_),
+        cohort(cohort_),
+        terms(terms_),
+        serial(serial_),
+        nodes_(nodes_of(cohort_)),
+        sum(nodes, nodes_),
+        quorum_(quorum),
+        window_(window),
+        bytes_(encoded_size(request_)),
+        states_(cohort_.size()) {}
 
   const Request& request;
-  const std::span<const Index> cohort;
+  const std::span<const Addressee> cohort;
+  const AnswerTerms& terms;
+  const std::uint64_t serial;
   std::atomic<bool> cancelled = false;
 
-  /// Positions are started in order, and none before the one a window behind it is added: so many updates are in
-  /// memory at most.
-  bool may_start() const { return next_ < end_ && next_ < added_ + window_.size(); }
+ private:
+  const std::vector<Index> nodes_;
+
+ public:
+  TreeSum sum;
+
+  /// Positions are started in order, and none far ahead of one that has not answered: so many answers are in memory at
+  /// most.
+  bool may_start() const { return next_ < end_ && next_ < settled_ + window_; }
   bool finished() const { return running_ == 0 && next_ >= end_; }
   double done() const {
-    return cohort.empty() ? 1.0 : static_cast<double>(added_) / static_cast<double>(cohort.size());
+    return cohort.empty() ? 1.0 : static_cast<double>(answered_) / static_cast<double>(cohort.size());
   }
-  const std::exception_ptr& failure() const { return failure_; }
+  bool has_quorum() const { return contributed_ >= quorum_; }
 
   std::size_t start() {
     ++running_;
-    answer_.traffic.down += bytes_;
+    traffic_.down += bytes_ + encoded_size(cohort[next_]);
     return next_++;
   }
-  /// Leaves other memory in `arrival`.
-  void arrive(std::size_t position, Arrival& arrival) {
-    --running_;
-    arrival.there = true;
-    if (position == added_) {  // nothing to wait for, so its memory is used again while it is in the cache
-      add_next(arrival);
-    } else {
-      std::swap(window_[position % window_.size()], arrival);
-    }
-    while (window_[added_ % window_.size()].there && add_next(window_[added_ % window_.size()])) continue;
+  void contribute(std::size_t position, Bytes report, std::uint64_t bytes) {
+    states_[position].report = std::move(report);
+    traffic_.up += bytes;
+    ++contributed_;
+    settle(position);
   }
-  /// No more nodes are started. Those before this one have been and run to their end, so that the exception thrown is
-  /// that of the lowest node, whichever came first.
-  void fail(std::size_t position, std::exception_ptr failure) {
-    --running_;
-    give_up(position, std::move(failure));
+  void fail(std::size_t position, NodeFailure failure) {
+    states_[position].failure = std::move(failure);
+    ++failed_;
+    settle(position);
+    // Those before this one have been started and run to their end, so that the first failure is that of the lowest
+    // node, whichever came first.
+    if (failed_ + quorum_ > cohort.size()) end_ = next_;
   }
-  void cancel() {
+  /// Starts nobody else and asks those who work to stop; `why` is what is said of them.
+  void cancel(std::string why) {
     cancelled = true;
     end_ = next_;
+    why_ = std::move(why);
   }
-  CohortAnswer take_answer() { return std::move(answer_); }
+  void fail_whole(std::exception_ptr broken) {
+    broken_ = std::move(broken);
+    end_ = next_;
+  }
+  CohortOutcome take_outcome() {
+    if (broken_) std::rethrow_exception(broken_);
+    CohortOutcome outcome{.traffic = traffic_};
+    for (std::size_t i = end_; i < cohort.size(); ++i) {
+      sum.skip(cohort[i].node);
+      states_[i].failure = {cohort[i].node, ErrorKind::kPeer, ""};
+    }
+    for (std::size_t i = 0; i < cohort.size(); ++i) {
+      if (!states_[i].failure) {
+        outcome.contributed.push_back({cohort[i].node, std::move(states_[i].report)});
+        continue;
+      }
+      if (states_[i].failure->sentence.empty()) states_[i].failure->sentence = why_;
+      outcome.failed.push_back(std::move(*states_[i].failure));
+    }
+    outcome.sums = sum.take();
+    return outcome;
+  }
 
  private:
-  void give_up(std::size_t position, std::exception_ptr failure) {
-    end_ = next_;
-    if (failure_ && failed_ < position) return;
-    failed_ = position;
-    failure_ = std::move(failure);
-  }
-  /// False if nothing more is to be added.
-  bool add_next(Arrival& arrival) {
-    if (failure_ && failed_ <= added_) return false;
-    try {
-      add_arrival(arrival);
-    } catch (...) {
-      give_up(added_, std::current_exception());
-      return false;
-    }
-    arrival.there = false;
-    ++added_;
-    return true;
-  }
-  void add_arrival(Arrival& arrival) {
-    auto& [numbers, weights, report] = arrival.update;
-    if (added_ == 0) {
-      answer_.numbers = numbers;
-      answer_.weights = as_doubles(weights);
-    } else {
-      // Nodes are counted from 1 for people.
-      if (numbers.size() != answer_.numbers.size() || weights.size() != answer_.weights.size())
-        throw Error(ErrorKind::kPeer,
-                    fmt::format("node {} sent {} numbers and {} weights, expected {} and {}, as node {} sent",
-                                cohort[added_] + 1, numbers.size(), weights.size(), answer_.numbers.size(),
-                                answer_.weights.size(), cohort[0] + 1));
-      for (std::size_t i = 0; i < numbers.size(); ++i) answer_.numbers[i] += numbers[i];
-      add_floats(weights, answer_.weights);
-    }
-    answer_.reports.push_back({cohort[added_], std::move(report)});
-    answer_.traffic.up += arrival.bytes;
+  struct State {
+    bool settled = false;
+    Bytes report;
+    std::optional<NodeFailure> failure;
+  };
+  void settle(std::size_t position) {
+    --running_;
+    ++answered_;
+    states_[position].settled = true;
+    while (settled_ < states_.size() && states_[settled_].settled) ++settled_;
   }
 
+  const std::size_t quorum_;
+  const std::size_t window_;
   const std::uint64_t bytes_;        // of the request
-  std::vector<Arrival>& window_;     // of positions [added_, added_ + its size), each modulo its size
+  std::vector<State> states_;        // by position
   std::size_t end_ = cohort.size();  // of the positions that are to be started
   std::size_t next_ = 0;             // to be started
-  std::size_t added_ = 0;
+  std::size_t settled_ = 0;          // the first position that has not answered
   std::size_t running_ = 0;
-  CohortAnswer answer_;
-  std::exception_ptr failure_;
-  std::size_t failed_ = 0;  // the position of failure_
+  std::size_t answered_ = 0, contributed_ = 0, failed_ = 0;
+  Traffic traffic_;
+  std::exception_ptr broken_;
+  std::string why_ = "it was not asked, since others failed";  // nothing came of those who cannot say it
 };
 
 class InProcessEngine : public Engine {
@@ -134,16 +145,19 @@ class InProcessEngine : public Engine {
       : nodes_(nodes), make_program_(std::move(make_program)), settings_(std::move(settings)) {
     unsigned workers = settings_.workers == 0 ? std::thread::hardware_concurrency() : settings_.workers;
     workers = static_cast<unsigned>(std::clamp<Index>(workers, 1, std::max<Index>(nodes, 1)));
-    window_.resize(2 * workers);
     for (unsigned i = 0; i < workers; ++i) workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
   }
 
   Index nodes() const override { return nodes_; }
 
-  CohortAnswer run(const Request& request, std::span<const Index> cohort, const CohortObserver& observer) override {
-    check(cohort);
+  CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
+                    const Patience& patience, const CohortObserver& observer) override {
+    check_cohort(cohort, nodes_);
+    const std::size_t all = cohort.size();
+    const std::size_t quorum = patience.quorum == 0 ? all : std::min(all, static_cast<std::size_t>(patience.quorum));
+    const Clock::time_point started = Clock::now();
     std::unique_lock lock(mutex_);
-    Job job(request, cohort, window_);
+    Job job(request, cohort, terms, nodes_, quorum, 2 * workers_.size(), ++serial_);
     assert(job_ == nullptr);
     job_ = &job;
     job_there_.notify_all();
@@ -151,6 +165,12 @@ class InProcessEngine : public Engine {
     std::exception_ptr observer_failure;
     for (bool finished = false; !finished;) {
       finished = job_finished_.wait_for(lock, kObserverInterval, [&] { return job.finished(); });
+      const Clock::duration waited = Clock::now() - started;
+      if (!finished && !job.cancelled)
+        for (const auto& limit : {job.has_quorum() ? patience.deadline : patience.give_up, patience.give_up})
+          if (limit && waited >= *limit)
+            job.cancel(
+                fmt::format("it sent nothing for {}", std::chrono::duration_cast<std::chrono::milliseconds>(*limit)));
       if (!observer || stopped || observer_failure) continue;
       const double done = job.done();
       lock.unlock();
@@ -160,38 +180,27 @@ class InProcessEngine : public Engine {
         observer_failure = std::current_exception();  // to be thrown once no worker needs the job any more
       }
       lock.lock();
-      if (stopped || observer_failure) job.cancel();
+      if (stopped || observer_failure) job.cancel("it was stopped before it answered");
     }
     job_ = nullptr;
     if (observer_failure) std::rethrow_exception(observer_failure);
     if (stopped) throw Stopped();
-    if (job.failure()) std::rethrow_exception(job.failure());
-    return job.take_answer();
+    return job.take_outcome();
   }
 
  private:
-  void check(std::span<const Index> cohort) const {
-    for (std::size_t i = 0; i < cohort.size(); ++i) {
-      if (cohort[i] < 0 || cohort[i] >= nodes_)
-        throw Error(ErrorKind::kUsage,
-                    fmt::format("the cohort has a node {}, but there are {}", cohort[i] + 1, nodes_));
-      if (i > 0 && cohort[i] <= cohort[i - 1])
-        throw Error(ErrorKind::kUsage,
-                    fmt::format("node {} comes after node {} in the cohort, expected ascending order", cohort[i] + 1,
-                                cohort[i - 1] + 1));
-    }
-  }
-
   void work(const std::stop_token& stop) {
     bool prepared = false;
     std::unique_ptr<NodeProgram> program;
-    Arrival arrival;
     std::unique_lock lock(mutex_);
     while (job_there_.wait(lock, stop, [this] { return job_ != nullptr && job_->may_start(); })) {
       Job& job = *job_;
       const std::size_t position = job.start();
       lock.unlock();
-      std::exception_ptr failure;
+      const Addressee& to = job.cohort[position];
+      std::optional<NodeFailure> failure;
+      Answer answer;
+      std::uint64_t bytes = 0;
       try {
         if (!prepared) {
           use_blas_threads(blas_threads_);
@@ -199,24 +208,36 @@ class InProcessEngine : public Engine {
           prepared = true;
         }
         if (!program) program = make_program_();
-        arrival.update = {};  // so that the next one has its memory
-        arrival.update = program->run(job.cohort[position], job.request, job.cancelled);
-        arrival.bytes = encoded_size(arrival.update);
+        answer = program->run({to, job.request, job.serial, job.cancelled});
+        bytes = encoded_size(answer);
+        try {
+          check_answer(to.node, answer, job.terms);
+        } catch (...) {
+          failure = failure_of_current_exception(to.node);
+        }
       } catch (...) {
-        failure = std::current_exception();
+        failure = failure_of_current_exception(to.node);
         program.reset();  // who knows in what state it was left
       }
+      std::exception_ptr broken;
+      try {
+        if (failure)
+          job.sum.skip(to.node);
+        else
+          job.sum.add(to.node, std::move(answer.numbers), std::move(answer.weights));
+      } catch (...) {
+        broken = std::current_exception();  // there is no memory for the sum
+      }
       lock.lock();
-      if (failure) {
-        job.fail(position, std::move(failure));
-      } else {
-        job.arrive(position, arrival);
-      }
-      if (job.finished()) {
+      if (broken) job.fail_whole(broken);
+      if (failure)
+        job.fail(position, std::move(*failure));
+      else
+        job.contribute(position, std::move(answer.report), bytes);
+      if (job.finished())
         job_finished_.notify_one();
-      } else if (job.may_start()) {
+      else if (job.may_start())
         job_there_.notify_all();
-      }
     }
   }
 
@@ -228,7 +249,7 @@ class InProcessEngine : public Engine {
   std::condition_variable_any job_there_;
   std::condition_variable job_finished_;
   Job* job_ = nullptr;  // while run() waits
-  std::vector<Arrival> window_;
+  std::uint64_t serial_ = 0;
   std::vector<std::jthread> workers_;  // last: they are stopped and joined before anything else goes
 };
 

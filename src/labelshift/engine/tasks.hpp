@@ -1,0 +1,361 @@
+#pragma once
+
+#include "labelshift/engine/task.hpp"
+
+// Every task there is, in the order in which a run asks for them. m is the number of classes, parts the channels or
+// columns of an example.
+
+namespace labelshift {
+
+/// Raised whenever a message changes its meaning. Nodes and coordinators of different versions do not talk.
+inline constexpr std::uint32_t kProtocolVersion = 1;
+
+enum class TaskKind : std::uint32_t {
+  kHello,
+  kJoin,
+  kAgree,
+  kTarget,
+  kShare,
+  kAssess,
+  kRatio,
+  kTrainPredictor,
+  kTemperature,
+  kTargetTogether,
+  kTrain,
+  kEvaluate,
+};
+
+/// One or several vectors of numbers and nothing else.
+struct TargetSums {
+  Eigen::VectorXd target;  // (m) q_k, which leaves a node as a summand only
+
+  template <typename Self, typename Visit>
+  static void numbers(Self& self, Visit& visit) {
+    visit(self.target);
+  }
+  template <typename Self, typename Visit>
+  static void weights(Self&, Visit&) {}
+};
+
+struct EstimateReport {
+  std::optional<double> prior_error;  // |q_k - truth|_1, where test labels tell
+  double seconds = 0.0;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit& visit) {
+    visit(self.prior_error, self.seconds);
+  }
+};
+
+/// A sum of weights and what it weighs: the update of a net from its local training, and its buffers, each times the
+/// node's weight. What the parts of `weights` are is the algorithm's to say.
+template <typename Real>
+struct TrainingSums {
+  double weight = 0.0;
+  double loss = 0.0;  // times weight
+  std::vector<Real> parts;
+
+  template <typename Self, typename Visit>
+  static void numbers(Self& self, Visit& visit) {
+    visit(self.weight, self.loss);
+  }
+  template <typename Self, typename Visit>
+  static void weights(Self& self, Visit& visit) {
+    visit(self.parts);
+  }
+};
+
+/// The handshake: what both sides must agree on before anything else is said.
+struct Hello {
+  static constexpr TaskKind kTask = TaskKind::kHello;
+  struct Request {
+    std::uint32_t protocol = kProtocolVersion;
+    std::string run;       // which run this is
+    std::string settings;  // a digest of all that decides its bits
+    std::vector<std::string> class_names;
+    Index channels = 0, height = 0, width = 0;
+    Index nodes = 0;  // K
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.protocol, self.run, self.settings, self.class_names, self.channels, self.height, self.width,
+            self.nodes);
+    }
+    bool operator==(const Request&) const = default;
+  };
+  using Own = Nothing;
+  template <typename>
+  using Sums = Nothing;
+  using Report = Nothing;
+};
+
+/// What there is at the nodes.
+struct Join {
+  static constexpr TaskKind kTask = TaskKind::kJoin;
+  using Request = Nothing;
+  using Own = Nothing;
+  struct JoinSums {
+    Eigen::VectorXd holders;        // (m) nodes with a training example of the class
+    Eigen::VectorXd tested;         // (m) nodes that are known to have a test example of the class
+    Eigen::VectorXd counts;         // (m) training examples
+    double values = 0.0;            // of all training examples, for each part
+    Eigen::VectorXd value_sums;     // (parts)
+    Eigen::VectorXd value_squares;  // (parts)
+
+    template <typename Self, typename Visit>
+    static void numbers(Self& self, Visit& visit) {
+      visit(self.holders, self.tested, self.counts, self.values, self.value_sums, self.value_squares);
+    }
+    template <typename Self, typename Visit>
+    static void weights(Self&, Visit&) {}
+  };
+  template <typename>
+  using Sums = JoinSums;
+  struct Report {
+    Index train_examples = 0;
+    Index test_examples = 0;
+    std::vector<Index> missing;  // classes without training examples
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.train_examples, self.test_examples, self.missing);
+    }
+  };
+};
+
+/// The second half of the handshake: what follows from everybody's data.
+struct Agree {
+  static constexpr TaskKind kTask = TaskKind::kAgree;
+  struct Request {
+    std::vector<float> mean;   // (parts) of the normalisation
+    std::vector<float> scale;  // (parts)
+    std::string schema;        // of the model and of what its algorithm sends, in words
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.mean, self.scale, self.schema);
+    }
+  };
+  using Own = Nothing;
+  template <typename>
+  using Sums = Nothing;
+  using Report = Nothing;
+};
+
+/// Alg. 2 lines 3 and 4 by a node's own predictor, or what stands in for them.
+struct Target {
+  static constexpr TaskKind kTask = TaskKind::kTarget;
+  enum class Kind : std::uint8_t {
+    kEstimate,
+    kTruth,
+    kSource,
+    kKeptEstimate,  // what the node remembers, or else kEstimate
+  };
+  friend constexpr Kind last_of(Kind) { return Kind::kKeptEstimate; }
+  struct Request {
+    Kind kind = Kind::kEstimate;
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.kind);
+    }
+  };
+  using Own = Nothing;
+  template <typename>
+  using Sums = TargetSums;
+  using Report = EstimateReport;
+};
+
+/// A predictor as it travels in the pairwise exchange, beside its weights.
+struct SharedPredictor {
+  Eigen::VectorXd prior;        // (m) of the examples it was trained on
+  Eigen::VectorXd scale, bias;  // (m) of its calibration
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit& visit) {
+    visit(self.prior, self.scale, self.bias);
+  }
+};
+
+/// Pairwise exchange: a node trains its predictor and gives it away.
+struct Share {
+  static constexpr TaskKind kTask = TaskKind::kShare;
+  using Request = Nothing;
+  using Own = Nothing;
+  template <typename>
+  using Sums = Nothing;
+  struct Report {
+    SharedPredictor predictor;
+    std::vector<float> weights;
+    double seconds = 0.0;
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.predictor, self.weights, self.seconds);
+    }
+  };
+};
+
+/// Pairwise exchange: nodes estimate with somebody's predictor, whose weights the request has.
+struct Assess {
+  static constexpr TaskKind kTask = TaskKind::kAssess;
+  struct Request {
+    Index whose = 0;
+    SharedPredictor predictor;
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.whose, self.predictor);
+    }
+  };
+  using Own = Nothing;
+  template <typename>
+  using Sums = TargetSums;
+  using Report = EstimateReport;  // the error is that of a node's own predictor alone
+};
+
+/// Phase 2: every node turns a numerator into its importance weights.
+struct Ratio {
+  static constexpr TaskKind kTask = TaskKind::kRatio;
+  enum class Kind : std::uint8_t {
+    kNumerator,  // to be divided by the node's source prior
+    kRatio,      // as it is
+    kBalance,    // kNumerator, for the examples that a federated predictor is trained on
+  };
+  friend constexpr Kind last_of(Kind) { return Kind::kBalance; }
+  struct Request {
+    Kind kind = Kind::kNumerator;
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.kind);
+    }
+  };
+  struct Own {
+    Eigen::VectorXd values;  // (m)
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.values);
+    }
+  };
+  template <typename>
+  using Sums = Nothing;
+  struct Report {
+    double largest = 0.0;             // importance weight of a training example
+    Index examples = 0;               // for training
+    double effective_examples = 0.0;  // (sum w)^2 / sum w^2 over them
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.largest, self.examples, self.effective_examples);
+    }
+  };
+};
+
+/// A round of a predictor that all train together. The request's weights are the predictor's.
+struct TrainPredictor {
+  static constexpr TaskKind kTask = TaskKind::kTrainPredictor;
+  struct Request {
+    double zeta = 0.0;  // of Eq. (4)
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.zeta);
+    }
+  };
+  using Own = Nothing;
+  template <typename Real>
+  using Sums = TrainingSums<Real>;
+  using Report = Nothing;
+};
+
+/// How well a federated predictor is calibrated under each of several scales of its logits.
+struct Temperature {
+  static constexpr TaskKind kTask = TaskKind::kTemperature;
+  struct Request {
+    Eigen::VectorXd shares;  // (m) what a class counts for at each of its holders
+    Eigen::VectorXd scales;  // (g)
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.shares, self.scales);
+    }
+  };
+  using Own = Nothing;
+  struct TemperatureSums {
+    double weight = 0.0;
+    Eigen::VectorXd nll;  // (g) of held-out examples, times weight
+
+    template <typename Self, typename Visit>
+    static void numbers(Self& self, Visit& visit) {
+      visit(self.weight, self.nll);
+    }
+    template <typename Self, typename Visit>
+    static void weights(Self&, Visit&) {}
+  };
+  template <typename>
+  using Sums = TemperatureSums;
+  using Report = Nothing;
+};
+
+/// Alg. 2 line 4 with a predictor that all trained together.
+struct TargetTogether {
+  static constexpr TaskKind kTask = TaskKind::kTargetTogether;
+  struct Request {
+    double scale = 1.0;     // of its logits
+    Eigen::VectorXd prior;  // (m) that it was trained on
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.scale, self.prior);
+    }
+  };
+  using Own = Nothing;
+  template <typename>
+  using Sums = TargetSums;
+  using Report = EstimateReport;
+};
+
+/// A round of the model. The request's weights are the parts that the algorithm sends.
+struct Train {
+  static constexpr TaskKind kTask = TaskKind::kTrain;
+  using Request = Nothing;
+  using Own = Nothing;
+  template <typename Real>
+  using Sums = TrainingSums<Real>;
+  using Report = Nothing;
+};
+
+/// How the model does at each node.
+struct Evaluate {
+  static constexpr TaskKind kTask = TaskKind::kEvaluate;
+  using Request = Nothing;
+  using Own = Nothing;
+  template <typename>
+  using Sums = Nothing;
+  /// Held-out source examples, weighted by the ratio of the node's own target to its source.
+  struct Reweighted {
+    double accuracy = 0.0;
+    double low = 0.0, high = 0.0;  // ends of a 95 % interval
+    double examples = 0.0;         // effective number
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.accuracy, self.low, self.high, self.examples);
+    }
+  };
+  struct Report {
+    Index examples = 0;              // of the test set
+    std::optional<double> accuracy;  // on them, where they have labels
+    std::optional<double> loss;      // mean cross-entropy there
+    std::optional<Reweighted> reweighted;
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.examples, self.accuracy, self.loss, self.reweighted);
+    }
+  };
+};
+
+}  // namespace labelshift

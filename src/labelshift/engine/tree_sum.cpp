@@ -1,0 +1,107 @@
+#include "labelshift/engine/tree_sum.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "labelshift/core/cpu.hpp"
+
+namespace labelshift {
+namespace {
+
+template <typename From, typename To>
+LABELSHIFT_INLINE inline void add_to(const From* __restrict from, std::size_t size, To* __restrict to) {
+  for (std::size_t i = 0; i < size; ++i) to[i] += static_cast<To>(from[i]);
+}
+
+LABELSHIFT_INLINE inline void add_leaves(const float* __restrict a, const float* __restrict b, std::size_t size,
+                                         double* __restrict to) {
+  for (std::size_t i = 0; i < size; ++i) to[i] = static_cast<double>(a[i]) + static_cast<double>(b[i]);
+}
+
+}  // namespace
+
+TreeSum::TreeSum(Index nodes, std::span<const Index> expected) : nodes_(nodes), expected_(expected) {}
+
+bool TreeSum::expects(Range range) const {
+  const auto first = std::lower_bound(expected_.begin(), expected_.end(), range.begin);
+  return first != expected_.end() && *first < range.end;
+}
+
+void TreeSum::add(Index node, std::vector<double> numbers, std::vector<float> weights) {
+  settle(node, {.empty = false, .numbers = std::move(numbers), .leaf = std::move(weights)});
+}
+
+void TreeSum::skip(Index node) {
+  settle(node, {});
+}
+
+void TreeSum::settle(Index node, Part part) {
+  std::vector<std::pair<Range, Range>> path;  // from the root: a range and its other half
+  Range at{0, nodes_};
+  while (at.end - at.begin > 1) {
+    const Index middle = at.begin + (at.end - at.begin) / 2;
+    const Range lower{at.begin, middle}, upper{middle, at.end};
+    at = node < middle ? lower : upper;
+    path.emplace_back(at, node < middle ? upper : lower);
+  }
+  for (; !path.empty(); path.pop_back()) {
+    const auto& [mine, other] = path.back();
+    if (!expects(other)) continue;
+    Part first;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = waiting_.find(other);
+      if (found == waiting_.end()) {
+        waiting_.emplace(mine, std::move(part));
+        return;
+      }
+      first = std::move(found->second);
+      waiting_.erase(found);
+    }
+    part = mine < other ? added(std::move(part), std::move(first)) : added(std::move(first), std::move(part));
+  }
+  const std::lock_guard lock(mutex_);
+  total_ = std::move(part);
+}
+
+TreeSum::Part TreeSum::added(Part lower, Part upper) {
+  if (upper.empty) return lower;
+  if (lower.empty) return upper;
+  assert(lower.numbers.size() == upper.numbers.size());
+  for (std::size_t i = 0; i < lower.numbers.size(); ++i) lower.numbers[i] += upper.numbers[i];
+  const std::size_t size = std::max(lower.leaf.size(), lower.weights.size());
+  assert(size == std::max(upper.leaf.size(), upper.weights.size()));
+  if (lower.weights.empty() && upper.weights.empty()) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!spare_.empty()) {
+        lower.weights = std::move(spare_.back());
+        spare_.pop_back();
+      }
+    }
+    lower.weights.resize(size);
+    on_this_cpu(
+        [&]() LABELSHIFT_INLINE { add_leaves(lower.leaf.data(), upper.leaf.data(), size, lower.weights.data()); });
+  } else if (upper.weights.empty()) {
+    on_this_cpu([&]() LABELSHIFT_INLINE { add_to(upper.leaf.data(), size, lower.weights.data()); });
+  } else if (lower.weights.empty()) {  // a + b is b + a to the bit
+    on_this_cpu([&]() LABELSHIFT_INLINE { add_to(lower.leaf.data(), size, upper.weights.data()); });
+    lower.weights = std::move(upper.weights);
+  } else {
+    on_this_cpu([&]() LABELSHIFT_INLINE { add_to(upper.weights.data(), size, lower.weights.data()); });
+    const std::lock_guard lock(mutex_);
+    spare_.push_back(std::move(upper.weights));
+  }
+  lower.leaf = {};
+  return lower;
+}
+
+CohortSums TreeSum::take() {
+  const std::lock_guard lock(mutex_);
+  assert(waiting_.empty());
+  if (total_.weights.empty()) total_.weights.assign(total_.leaf.begin(), total_.leaf.end());
+  return {std::move(total_.numbers), std::move(total_.weights)};
+}
+
+}  // namespace labelshift

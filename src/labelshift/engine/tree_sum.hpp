@@ -1,0 +1,60 @@
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "labelshift/core/matrix_view.hpp"
+
+namespace labelshift {
+
+/// What the answers of a cohort come to.
+struct CohortSums {
+  std::vector<double> numbers;
+  std::vector<double> weights;
+
+  bool operator==(const CohortSums&) const = default;
+};
+
+/// Adds answers by recursive halving of the node numbers 0, ..., K - 1: the sum of a range is that of its lower half
+/// plus that of its upper half, and who is absent is left out. So the bits of a sum depend on who contributed and on
+/// nothing else: not on who came first, nor on who added which range. Whoever brings the second half of a range adds
+/// the two, on his own thread; several threads may do so at once. About log2 K sums wait at a time, besides answers
+/// that came before their neighbours.
+class TreeSum {
+ public:
+  /// `expected` are the nodes that will be added or skipped, each once, in ascending order; it must outlive the sum.
+  TreeSum(Index nodes, std::span<const Index> expected);
+
+  /// All answers have as many numbers and as many weights.
+  void add(Index node, std::vector<double> numbers, std::vector<float> weights);
+  void skip(Index node);
+
+  /// Once all are there. Empty if all were skipped.
+  CohortSums take();
+
+ private:
+  struct Range {
+    Index begin, end;
+    auto operator<=>(const Range&) const = default;
+  };
+  struct Part {
+    bool empty = true;
+    std::vector<double> numbers;
+    std::vector<float> leaf;      // weights of one node, or
+    std::vector<double> weights;  // a sum of them
+  };
+  bool expects(Range range) const;
+  void settle(Index node, Part part);
+  Part added(Part lower, Part upper);
+
+  const Index nodes_;
+  const std::span<const Index> expected_;
+  std::mutex mutex_;               // for all below
+  std::map<Range, Part> waiting_;  // for the other half
+  Part total_;
+  std::vector<std::vector<double>> spare_;  // memory to use again
+};
+
+}  // namespace labelshift

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "labelshift/engine/tasks.hpp"
+#include "labelshift/federation/federation.hpp"
+
+namespace labelshift {
+
+template <typename Task>
+Request request_for(const typename Task::Request& body, std::uint64_t round = 0, std::vector<float> weights = {}) {
+  return {.task = static_cast<std::uint32_t>(Task::kTask),
+          .round = round,
+          .body = to_bytes(body),
+          .weights = std::move(weights)};
+}
+
+/// The coordinator's side of every exchange with the nodes: addresses messages, counts their cost, tells the observer.
+class Conversation {
+ public:
+  Conversation(Engine& engine, const FederationObserver& observer, FederationState& state)
+      : engine_(engine), observer_(observer), state_(state) {
+    for (Index node = 0; node < engine.nodes(); ++node) all_.push_back(node);
+    state_.counted.resize(all_.size());
+    durable_ = state_.counted;
+  }
+
+  std::span<const Index> all() const { return all_; }
+
+  /// What an exchange is part of, and how far that is before it and by it.
+  struct Place {
+    const char* phase;
+    double done = 0.0;
+    double share = 1.0;
+  };
+
+  /// What is asked for, and of whom.
+  template <typename Task>
+  struct Ask {
+    const Request& request;
+    std::span<const Index> nodes;
+    typename Task::template Sums<double> sums;  // of the sizes that are expected
+    std::size_t report = 1 << 16;               // bytes of a report, at most
+    std::function<typename Task::Own(Index node)> own = {};
+    std::function<void(Index node, Answer& answer)> accept = {};
+  };
+
+  template <typename Task>
+  TaskOutcome<Task> ask(const Place& place, Ask<Task> what, const Patience& patience) {
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<Addressee> cohort;
+    cohort.reserve(what.nodes.size());
+    for (const Index node : what.nodes) {
+      cohort.push_back({.node = node, .counted = state_.counted[node], .durable = durable_[node]});
+      if (what.own) cohort.back().own = to_bytes(what.own(node));
+    }
+    TaskOutcome<Task> outcome =
+        run_task<Task>(engine_, what.request, cohort, std::move(what.sums),
+                       {.report = what.report, .accept = std::move(what.accept)}, patience, [&](double part) {
+                         return !observer_.progress || observer_.progress(place.phase, place.done + place.share * part);
+                       });
+    PhaseCost& cost = cost_of(place.phase);
+    cost.rounds += 1;
+    cost.traffic += outcome.traffic;
+    cost.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return outcome;
+  }
+
+  /// The same where everybody is needed: throws what the lowest node did wrong.
+  template <typename Task>
+  TaskOutcome<Task> ask_everybody(const Place& place, Ask<Task> what) {
+    TaskOutcome<Task> outcome = ask<Task>(place, std::move(what), {});
+    if (!outcome.failed.empty()) outcome.failed.front().raise();
+    return outcome;
+  }
+
+  /// The answers of these nodes in a round of training count.
+  template <typename Task>
+  void count(const std::vector<TaskReport<Task>>& contributed, int round) {
+    for (const TaskReport<Task>& one : contributed) state_.counted[one.node] = static_cast<std::uint64_t>(round);
+  }
+  /// Nodes may forget what came before.
+  void make_durable() { durable_ = state_.counted; }
+
+ private:
+  PhaseCost& cost_of(const char* name) {
+    for (PhaseCost& cost : state_.phases)
+      if (cost.name == name) return cost;
+    return state_.phases.emplace_back(PhaseCost{.name = name});
+  }
+
+  Engine& engine_;
+  const FederationObserver& observer_;
+  FederationState& state_;
+  std::vector<Index> all_;
+  std::vector<std::uint64_t> durable_;  // (K) of state_.counted, what is safe
+};
+
+/// Refuses an answer of training that weighs nothing.
+inline void check_weight(const Answer& answer) {
+  if (!answer.numbers.empty() && !(answer.numbers[0] > 0.0))
+    throw Error(ErrorKind::kPeer, "its answer weighs nothing; does it have training examples?");
+}
+
+}  // namespace labelshift

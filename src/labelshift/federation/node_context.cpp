@@ -1,0 +1,142 @@
+#include "labelshift/federation/node_context.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "labelshift/core/error.hpp"
+#include "labelshift/core/probabilities.hpp"
+#include "labelshift/data/splits.hpp"
+#include "labelshift/federation/algorithms.hpp"
+#include "labelshift/federation/streams.hpp"
+
+namespace labelshift {
+namespace {
+
+using Eigen::VectorXd;
+
+/// A random part of unlabelled rows; one row alone is in both parts.
+HoldOut random_part(std::span<const Index> rows, double fraction, std::uint64_t seed) {
+  BatchOrder order(std::ssize(rows), seed);
+  const auto n = static_cast<Index>(rows.size());
+  if (n < 2) return {.kept = {rows.begin(), rows.end()}, .held_out = {rows.begin(), rows.end()}};
+  const Index count = std::clamp<Index>(std::llround(fraction * static_cast<double>(n)), 1, n - 1);
+  HoldOut split;
+  std::vector<bool> taken(rows.size());
+  for (const Index i : order.next(count)) taken[i] = true;
+  for (std::size_t i = 0; i < rows.size(); ++i) (taken[i] ? split.held_out : split.kept).push_back(rows[i]);
+  return split;
+}
+
+NodeParts parts_of(const FederationSettings& settings, const NodeData& has, Index node) {
+  const std::uint64_t seed = node_seed(settings.seed, Stream::kParts, node);
+  NodeParts part{.train = has.train_rows, .estimate = has.test_rows, .evaluate = has.test_rows};
+  if (settings.source_holdout > 0.0) {
+    HoldOut split = hold_out_repeated(has.train->labels, has.train_rows, has.train->classes(),
+                                      Fraction{settings.source_holdout}, seed);
+    part.train = std::move(split.kept);
+    part.held_out = std::move(split.held_out);
+  }
+  if (settings.target_holdout > 0.0) {
+    HoldOut split = random_part(has.test_rows, settings.target_holdout, seed);
+    part.estimate = std::move(split.held_out);
+    part.evaluate = std::move(split.kept);
+  }
+  return part;
+}
+
+}  // namespace
+
+NodeContext::NodeContext(NodeWorker& worker, const NodeCall& call, const NodeData& data, NodeMemory& memory)
+    : worker_(worker), call_(call), data_(data), memory_(memory) {}
+
+const NodeParts& NodeContext::parts() {
+  return worker_.parts_.get(node(), [&] { return parts_of(settings(), data_, node()); });
+}
+
+const PredictorRows& NodeContext::predictor_rows() {
+  return worker_.predictor_rows_.get(node(), [&] {
+    return labelshift::predictor_rows(train_data(), parts().train, settings().ratio,
+                                      node_seed(settings().seed, Stream::kLocalPredictor, node()));
+  });
+}
+
+VectorXd NodeContext::source_prior(std::span<const Index> rows) const {
+  return empirical_prior(class_counts(train_data().labels, rows, classes()));
+}
+
+VectorXd NodeContext::true_target() const {
+  if (test_rows().empty()) return VectorXd::Zero(classes());
+  return empirical_prior(class_counts(test_data().labels, test_rows(), classes()));
+}
+
+std::optional<double> NodeContext::prior_error(const VectorXd& q) const {
+  if (!has_truth()) return std::nullopt;
+  return (q - true_target()).lpNorm<1>();
+}
+
+RunFacts NodeContext::facts() const {
+  auto facts = recall<RunFacts>(memory_, "run");
+  if (!facts) throw Error(ErrorKind::kPeer, "it was asked before the handshake");
+  return std::move(*facts);
+}
+
+NetSpec NodeContext::spec_of(const NetChoice& choice) const {
+  const RunFacts known = facts();
+  if (!known.agreed) throw Error(ErrorKind::kPeer, "it was asked before the end of the handshake");
+  return {.name = choice.name,
+          .settings = choice.settings,
+          .shape = train_data().shape,
+          .classes = classes(),
+          .normalisation = {known.agreed->mean, known.agreed->scale}};
+}
+
+// Weights come with every request, so the seed of a net does not matter.
+
+SharedNet& NodeContext::model() {
+  algorithm();
+  return *worker_.model_;
+}
+
+SharedNet& NodeContext::predictor() {
+  if (!worker_.predictor_)
+    worker_.predictor_ = std::make_unique<SharedNet>(
+        make_net(spec_of(settings().ratio.net), /*seed=*/0, settings().device), /*batch_norms=*/true);
+  return *worker_.predictor_;
+}
+
+const FederatedAlgorithm& NodeContext::algorithm() {
+  if (!worker_.algorithm_) {
+    auto net = make_net(spec_of(settings().model), /*seed=*/0, settings().device);
+    auto algorithm = make_algorithm({settings(), *net, facts().hello.nodes});
+    worker_.model_ = std::make_unique<SharedNet>(std::move(net), algorithm->shares_batch_norms());
+    worker_.algorithm_ = std::move(algorithm);
+  }
+  return *worker_.algorithm_;
+}
+
+std::optional<VectorXd> NodeContext::class_numbers(const char* name) const {
+  auto found = recall<ClassNumbers>(memory_, name);
+  if (!found) return std::nullopt;
+  if (found->values.size() != classes() || (found->values.array() < 0.0).any())
+    throw Error(
+        ErrorKind::kInput,
+        fmt::format("what it remembers as its {} is {} numbers, expected {} that are not negative: the data have "
+                    "changed since, or its memory is damaged; start again in another folder",
+                    name, found->values.size(), classes()));
+  return std::move(found->values);
+}
+
+void NodeContext::remember_class_numbers(const char* name, const VectorXd& values) {
+  remember(memory_, name, ClassNumbers{values});
+}
+
+std::vector<float> NodeContext::class_weights(const char* name) const {
+  const std::optional<VectorXd> found = class_numbers(name);
+  if (!found) return {};
+  const Eigen::VectorXf rounded = found->cast<float>();
+  return {rounded.begin(), rounded.end()};
+}
+
+}  // namespace labelshift

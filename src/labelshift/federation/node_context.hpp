@@ -1,0 +1,129 @@
+#pragma once
+
+#include <Eigen/Core>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "labelshift/engine/engine.hpp"
+#include "labelshift/federation/algorithm.hpp"
+#include "labelshift/federation/federated_data.hpp"
+#include "labelshift/federation/local_ratio.hpp"
+#include "labelshift/federation/node_memory.hpp"
+#include "labelshift/federation/shared_net.hpp"
+
+namespace labelshift {
+
+/// A node's examples and what each is for.
+struct NodeParts {
+  std::vector<Index> train;
+  std::vector<Index> held_out;  // of the source, for the reweighted accuracy
+  std::vector<Index> estimate;  // of the target
+  std::vector<Index> evaluate;  // of the target
+};
+
+/// What a node knows of its run from the handshake.
+struct RunFacts {
+  Hello::Request hello;
+  std::optional<Agree::Request> agreed;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit& visit) {
+    visit(self.hello, self.agreed);
+  }
+};
+
+/// What a node remembers of phases 1 and 2: (m) numbers under one of these names.
+struct ClassNumbers {
+  Eigen::VectorXd values;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit& visit) {
+    visit(self.values);
+  }
+};
+inline constexpr const char* kRatioEntry = "ratio";        // importance weights
+inline constexpr const char* kBalanceEntry = "balance";    // class-balancing weights for a federated predictor
+inline constexpr const char* kTargetEntry = "target";      // q_k
+inline constexpr const char* kEstimateEntry = "estimate";  // q_k as a node's own predictor saw it, before phase 1 ended
+
+/// A value for each of the last nodes that a worker met; it does not grow with the number of nodes.
+template <typename Value>
+class RecentNodes {
+ public:
+  template <typename Make>
+  const Value& get(Index node, Make&& make) {
+    auto found = values_.find(node);
+    if (found != values_.end()) return found->second;
+    if (values_.size() >= kMost) values_.clear();
+    return values_.emplace(node, make()).first->second;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 64;
+  std::map<Index, Value> values_;
+};
+
+/// What a worker holds for all nodes whose work it does: one model, one predictor, and what they were made for.
+class NodeWorker {
+ public:
+  explicit NodeWorker(const FederationSettings& settings) : settings_(settings) {}
+
+  const FederationSettings& settings() const { return settings_; }
+
+ private:
+  friend class NodeContext;
+  const FederationSettings& settings_;
+  std::unique_ptr<SharedNet> model_, predictor_;
+  std::unique_ptr<FederatedAlgorithm> algorithm_;
+  RecentNodes<NodeParts> parts_;
+  RecentNodes<PredictorRows> predictor_rows_;
+};
+
+/// One node while it answers: its data, its memory, and the tools of the worker that does its work. It sees nothing of
+/// any other node.
+class NodeContext {
+ public:
+  NodeContext(NodeWorker& worker, const NodeCall& call, const NodeData& data, NodeMemory& memory);
+
+  const FederationSettings& settings() const { return worker_.settings_; }
+  const NodeCall& call() const { return call_; }
+  Index node() const { return call_.to.node; }
+  NodeMemory& memory() { return memory_; }
+
+  const Dataset& train_data() const { return *data_.train; }
+  const Dataset& test_data() const { return *data_.test; }
+  std::span<const Index> test_rows() const { return data_.test_rows; }
+  Index classes() const { return train_data().classes(); }
+  const NodeParts& parts();
+  /// Its examples for the federated predictor.
+  const PredictorRows& predictor_rows();
+
+  Eigen::VectorXd source_prior(std::span<const Index> rows) const;
+  bool has_truth() const { return !test_data().labels.empty() && !test_rows().empty(); }
+  Eigen::VectorXd true_target() const;
+  std::optional<double> prior_error(const Eigen::VectorXd& q) const;
+
+  /// What the handshake said. Throws Error{kPeer} before there was one.
+  RunFacts facts() const;
+  NetSpec spec_of(const NetChoice& choice) const;
+  SharedNet& model();
+  SharedNet& predictor();
+  const FederatedAlgorithm& algorithm();
+
+  /// What it remembers under a name; nothing if nothing yet. Throws Error{kInput} if that is not a number a class.
+  std::optional<Eigen::VectorXd> class_numbers(const char* name) const;
+  void remember_class_numbers(const char* name, const Eigen::VectorXd& values);
+  /// The same as float32, or empty.
+  std::vector<float> class_weights(const char* name) const;
+
+ private:
+  NodeWorker& worker_;
+  const NodeCall& call_;
+  const NodeData& data_;
+  NodeMemory& memory_;
+};
+
+}  // namespace labelshift

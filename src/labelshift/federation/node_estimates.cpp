@@ -1,0 +1,215 @@
+#include "labelshift/federation/node_estimates.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "labelshift/core/error.hpp"
+#include "labelshift/core/probabilities.hpp"
+#include "labelshift/federation/streams.hpp"
+#include "labelshift/learning/evaluation.hpp"
+
+namespace labelshift {
+namespace {
+
+using Eigen::VectorXd;
+
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// (m) numbers of a peer that are not negative.
+void check_numbers(const VectorXd& values, Index classes, const char* what) {
+  if (values.size() != classes)
+    throw Error(ErrorKind::kPeer,
+                fmt::format("a message has {} numbers as {}, expected {}", values.size(), what, classes));
+  if ((values.array() < 0.0).any())
+    throw Error(ErrorKind::kPeer, fmt::format("a message has a number below 0 as {}", what));
+}
+
+void check_prior(const VectorXd& prior, Index classes) {
+  check_numbers(prior, classes, "a prior");
+  if (!(prior.sum() > 0.0)) throw Error(ErrorKind::kPeer, "a message has a prior of zeros");
+}
+
+LocalPredictor local_predictor(NodeContext& node) {
+  const FederationSettings& settings = node.settings();
+  return train_local_predictor(settings.ratio, node.spec_of(settings.ratio.net), node.train_data(), node.parts().train,
+                               node_seed(settings.seed, Stream::kLocalPredictor, node.node()), settings.device,
+                               node.call().cancelled);
+}
+
+VectorXd local_estimate(NodeContext& node) {
+  const LocalPredictor predictor = local_predictor(node);
+  VectorXd q = estimate_target_prior(*predictor.net, predictor.source_prior, predictor.calibration,
+                                     estimator_of(node.settings().ratio.method),
+                                     {node.test_data(), node.parts().estimate, &node.train_data(), predictor.held_out});
+  node.remember_class_numbers(kEstimateEntry, q);
+  return q;
+}
+
+/// q_k by the predictor that a request brought.
+VectorXd estimate_with(NodeContext& node, const VectorXd& prior, const Calibration& calibration) {
+  node.predictor().take(node.call().request.weights, node.call().serial);
+  return estimate_target_prior(node.predictor().net(), prior, calibration, estimator_of(node.settings().ratio.method),
+                               {node.test_data(), node.parts().estimate});
+}
+
+}  // namespace
+
+TaskAnswer<Target> answer(NodeContext& node, const Target::Request& request) {
+  const Stopwatch watch;
+  VectorXd q;
+  switch (request.kind) {
+    case Target::Kind::kTruth:
+      if (node.test_data().labels.empty() && !node.test_rows().empty())
+        throw Error(ErrorKind::kUsage,
+                    "true ratios need test labels, and this node has none; estimate them: method = \"vrls\"");
+      q = node.true_target();
+      break;
+    case Target::Kind::kSource:
+      q = node.source_prior(node.parts().train);
+      break;
+    case Target::Kind::kEstimate:
+      q = local_estimate(node);
+      break;
+    case Target::Kind::kKeptEstimate:
+      if (const auto kept = node.class_numbers(kEstimateEntry))
+        q = *kept;
+      else
+        q = local_estimate(node);
+      break;
+  }
+  // The truth beside an estimate is for comparison alone.
+  if (request.kind != Target::Kind::kTruth || !node.settings().ratio.estimated())
+    node.remember_class_numbers(kTargetEntry, q);
+  return {.sums = {q}, .report = {.prior_error = node.prior_error(q), .seconds = watch.seconds()}};
+}
+
+TaskAnswer<Share> answer(NodeContext& node, const Share&) {
+  const Stopwatch watch;
+  const LocalPredictor predictor = local_predictor(node);
+  const Index m = node.classes();
+  Calibration full = Calibration::identity(m);  // a class without examples is left alone
+  for (Index c = 0, held = 0; c < m; ++c) {
+    if (predictor.source_prior[c] == 0.0) continue;
+    full.scale[c] = predictor.calibration.scale[held];
+    full.bias[c] = predictor.calibration.bias[held++];
+  }
+  TaskAnswer<Share> answer;
+  answer.report = {.predictor = {predictor.source_prior, full.scale, full.bias},
+                   .weights = SharedWeights(*predictor.net, /*batch_norms=*/true)
+                                  .gather(predictor.net->parameters(), predictor.net->buffers()),
+                   .seconds = watch.seconds()};
+  return answer;
+}
+
+TaskAnswer<Assess> answer(NodeContext& node, const Assess::Request& request) {
+  const Index m = node.classes();
+  const SharedPredictor& sent = request.predictor;
+  check_prior(sent.prior, m);
+  if (sent.scale.size() != m || sent.bias.size() != m)
+    throw Error(ErrorKind::kPeer, fmt::format("a message has a calibration of {} and {} numbers, expected {}",
+                                              sent.scale.size(), sent.bias.size(), m));
+  Calibration calibration = Calibration::identity((sent.prior.array() > 0.0).count());
+  for (Index c = 0, i = 0; c < m; ++c) {
+    if (sent.prior[c] == 0.0) continue;
+    calibration.scale[i] = sent.scale[c];
+    calibration.bias[i++] = sent.bias[c];
+  }
+  const Stopwatch watch;
+  const VectorXd q = estimate_with(node, sent.prior, calibration);
+  TaskAnswer<Assess> answer{.sums = {q}, .report = {.seconds = watch.seconds()}};
+  if (request.whose == node.node()) {
+    node.remember_class_numbers(kTargetEntry, q);
+    answer.report.prior_error = node.prior_error(q);
+  }
+  return answer;
+}
+
+TaskAnswer<Ratio> answer(NodeContext& node, const Ratio::Request& request, const Ratio::Own& own) {
+  const Index m = node.classes();
+  check_numbers(own.values, m, "a ratio");
+  VectorXd weights = own.values;
+  const bool balance = request.kind == Ratio::Kind::kBalance;
+  const std::vector<Index>& rows = balance ? node.predictor_rows().train : node.parts().train;
+  const VectorXd prior = node.source_prior(rows);
+  const std::optional<double> most = node.settings().ratio.max_ratio;
+  for (Index c = 0; c < m; ++c) {
+    if (request.kind != Ratio::Kind::kRatio) weights[c] = prior[c] > 0.0 ? weights[c] / prior[c] : 0.0;
+    if (!balance && most) weights[c] = std::min(weights[c], *most);
+  }
+  node.remember_class_numbers(balance ? kBalanceEntry : kRatioEntry, weights);
+  TaskAnswer<Ratio> answer;
+  for (Index c = 0; c < m; ++c)
+    if (prior[c] > 0.0) answer.report.largest = std::max(answer.report.largest, weights[c]);
+  const double mean = prior.dot(weights);
+  const double square = prior.dot(weights.cwiseAbs2());
+  answer.report.examples = std::ssize(rows);
+  if (square > 0.0)
+    answer.report.effective_examples = static_cast<double>(answer.report.examples) * mean * mean / square;
+  return answer;
+}
+
+TaskAnswer<TrainPredictor> answer(NodeContext& node, const TrainPredictor::Request& request) {
+  const FederationSettings& settings = node.settings();
+  const NodeCall& call = node.call();
+  SharedNet& predictor = node.predictor();
+  Net& net = predictor.net();
+  predictor.take(call.request.weights, call.serial);
+  if (!net.buffers().empty()) predictor.changed();
+  const std::vector<float> weights = node.class_weights(kBalanceEntry);
+  const LocalUpdate local = local_training(
+      net, {node.train_data(), node.predictor_rows().train, weights, request.zeta, {}}, {.batch = settings.local.batch},
+      node_seed(settings.seed, Stream::kPredictorRounds, node.node(), call.request.round), call.cancelled);
+  // Classes are balanced for nodes that count the same, so a node's weight is 1.
+  TaskAnswer<TrainPredictor> answer;
+  answer.sums = {.weight = 1.0,
+                 .loss = local.loss,
+                 .parts = net.buffers().empty() ? net.take_gradient()
+                                                : predictor.shared().gather(local.update(net), net.buffers())};
+  return answer;
+}
+
+TaskAnswer<Temperature> answer(NodeContext& node, const Temperature::Request& request) {
+  const Index m = node.classes();
+  check_numbers(request.shares, m, "shares");
+  node.predictor().take(node.call().request.weights, node.call().serial);
+  const std::vector<Index>& rows = node.predictor_rows().held_out;
+  TaskAnswer<Temperature> answer;
+  answer.sums.nll = VectorXd::Zero(request.scales.size());
+  if (rows.empty()) return answer;
+  const RowMajorMatrix<float> logits = evaluate_logits(node.predictor().net(), node.train_data(), rows);
+  const std::vector<int> labels = labels_of(node.train_data(), rows);
+  // Weighted so that every class counts the same over all its holders, as it did in training.
+  const VectorXd prior = node.source_prior(rows);
+  Eigen::ArrayXd row(m);
+  for (Index i = 0; i < logits.rows(); ++i) {
+    const double weight = request.shares[labels[i]] / prior[labels[i]] / static_cast<double>(rows.size());
+    answer.sums.weight += weight;
+    for (Index g = 0; g < request.scales.size(); ++g) {
+      row = logits.row(i).transpose().cast<double>().array() * request.scales[g];
+      const double top = row.maxCoeff();
+      answer.sums.nll[g] += weight * (top + std::log((row - top).exp().sum()) - row[labels[i]]);
+    }
+  }
+  return answer;
+}
+
+TaskAnswer<TargetTogether> answer(NodeContext& node, const TargetTogether::Request& request) {
+  const Stopwatch watch;
+  check_prior(request.prior, node.classes());
+  Calibration calibration = Calibration::identity((request.prior.array() > 0.0).count());
+  calibration.scale *= request.scale;
+  const VectorXd q = estimate_with(node, request.prior, calibration);
+  node.remember_class_numbers(kTargetEntry, q);
+  return {.sums = {q}, .report = {.prior_error = node.prior_error(q), .seconds = watch.seconds()}};
+}
+
+}  // namespace labelshift

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "labelshift/federation/node_context.hpp"
+
+// What a node does in phases 1 and 2 of Alg. 2: its own label mix, estimated, and its importance weights.
+
+namespace labelshift {
+
+TaskAnswer<Target> answer(NodeContext& node, const Target::Request& request);
+TaskAnswer<Share> answer(NodeContext& node, const Share&);
+TaskAnswer<Assess> answer(NodeContext& node, const Assess::Request& request);
+TaskAnswer<Ratio> answer(NodeContext& node, const Ratio::Request& request, const Ratio::Own& own);
+TaskAnswer<TrainPredictor> answer(NodeContext& node, const TrainPredictor::Request& request);
+TaskAnswer<Temperature> answer(NodeContext& node, const Temperature::Request& request);
+TaskAnswer<TargetTogether> answer(NodeContext& node, const TargetTogether::Request& request);
+
+}  // namespace labelshift

@@ -1,0 +1,115 @@
+#include "labelshift/federation/node_training.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "labelshift/core/distributions.hpp"
+#include "labelshift/core/error.hpp"
+#include "labelshift/core/probabilities.hpp"
+#include "labelshift/federation/streams.hpp"
+#include "labelshift/learning/evaluation.hpp"
+
+namespace labelshift {
+namespace {
+
+using Eigen::VectorXd;
+
+void check_weights(std::span<const float> sent, Index expected) {
+  if (std::ssize(sent) != expected)
+    throw Error(ErrorKind::kPeer, fmt::format("a message has {} weights, expected {}", sent.size(), expected));
+}
+
+/// Accuracy on held-out source examples, weighted by q_k / p_k^tr: sum w a / sum w, and its standard error.
+std::optional<Evaluate::Reweighted> reweighted(NodeContext& node, Net& net) {
+  const std::optional<VectorXd> q = node.class_numbers(kTargetEntry);
+  const std::vector<Index>& rows = node.parts().held_out;
+  if (!q || rows.empty()) return std::nullopt;
+  // A node's own predictor cannot see a class that the node lacks, so q says that none of its targets are of it.
+  const RatioSettings& ratio = node.settings().ratio;
+  const bool own = ratio.estimated() && ratio.predictor == PredictorScope::kLocal;
+  if (own && (node.source_prior(node.parts().train).array() == 0.0).any()) return std::nullopt;
+  const RowMajorMatrix<float> logits = evaluate_logits(net, node.train_data(), rows);
+  const std::vector<int> labels = labels_of(node.train_data(), rows);
+  const VectorXd prior = node.source_prior(rows);
+  // Of a target that is partly of classes without held-out examples nothing can be said.
+  if ((prior.array() > 0.0).select(*q, 0.0).sum() < 0.99) return std::nullopt;
+  std::vector<double> weights, right;
+  double sum = 0.0, hits = 0.0, spread = 0.0;
+  for (Index i = 0; i < logits.rows(); ++i) {
+    weights.push_back((*q)[labels[i]] / prior[labels[i]]);
+    right.push_back(arg_max(logits, i) == labels[i]);
+    sum += weights.back();
+    hits += weights.back() * right.back();
+  }
+  Evaluate::Reweighted found{.accuracy = hits / sum, .examples = effective_rows(weights, std::ssize(weights))};
+  const double accuracy = found.accuracy;
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    spread += weights[i] * weights[i] * (right[i] - accuracy) * (right[i] - accuracy);
+  // Wilson's interval with the effective number of examples in place of n: it stays within [0, 1] and is not empty
+  // where all are right. Where the weights go with the errors the sandwich is the wider one.
+  constexpr double z = 1.959963984540054;
+  const double n = std::min(found.examples, accuracy * (1.0 - accuracy) / std::max(spread / (sum * sum), 1e-300));
+  const double size = accuracy > 0.0 && accuracy < 1.0 ? n : found.examples;
+  const double centre = (accuracy + z * z / (2.0 * size)) / (1.0 + z * z / size);
+  const double half =
+      z / (1.0 + z * z / size) * std::sqrt(accuracy * (1.0 - accuracy) / size + z * z / (4.0 * size * size));
+  found.low = std::max(0.0, centre - half);
+  found.high = std::min(1.0, centre + half);
+  return found;
+}
+
+}  // namespace
+
+TaskAnswer<Train> answer(NodeContext& node, const Train&) {
+  const FederationSettings& settings = node.settings();
+  const NodeCall& call = node.call();
+  const FederatedAlgorithm& algorithm = node.algorithm();
+  check_weights(call.request.weights, algorithm.request_parts().size());
+  NamedParts memory;
+  if (algorithm.has_memory()) {
+    forget_rounds(node.memory(), call.to.counted, call.to.durable);
+    memory = recall_round(node.memory(), call.to.counted);
+  }
+  std::vector<float> weights;
+  if (settings.ratio.weighted()) {
+    weights = node.class_weights(kRatioEntry);
+    if (weights.empty()) throw Error(ErrorKind::kPeer, "it was asked to train before it had its importance weights");
+  }
+  const double weight = settings.weighting == Weighting::kPooled ? static_cast<double>(node.parts().train.size()) : 1.0;
+  NodeRound round{.model = node.model(),
+                  .request = call.request.weights,
+                  .serial = call.serial,
+                  .loss = {node.train_data(), node.parts().train, weights, /*zeta=*/0.0, {}},
+                  .seed = node_seed(settings.seed, Stream::kModelRounds, node.node(), call.request.round),
+                  .weight = weight,
+                  .memory = memory,
+                  .cancelled = call.cancelled};
+  if (call.to.counted > 0) algorithm.node_settle(round);
+  TaskAnswer<Train> result = algorithm.node_update(round);
+  if (algorithm.has_memory()) remember_round(node.memory(), call.request.round, memory);
+  return result;
+}
+
+TaskAnswer<Evaluate> answer(NodeContext& node, const Evaluate&) {
+  const FederatedAlgorithm& algorithm = node.algorithm();
+  SharedNet& model = node.model();
+  model.take(node.call().request.weights, node.call().serial);
+  NamedParts memory;
+  if (algorithm.has_memory()) memory = recall_round(node.memory(), node.call().to.counted);
+  algorithm.personalise(model, memory);
+  const std::vector<Index>& rows = node.parts().evaluate;
+  TaskAnswer<Evaluate> result;
+  result.report.examples = std::ssize(rows);
+  if (!node.test_data().labels.empty() && !rows.empty()) {
+    const RowMajorMatrix<float> logits = evaluate_logits(model.net(), node.test_data(), rows);
+    const Evaluation found = evaluate(logits, labels_of(node.test_data(), rows), Calibration::identity(node.classes()));
+    result.report.accuracy = found.accuracy;
+    result.report.loss = found.quality.nll;
+  }
+  result.report.reweighted = reweighted(node, model.net());
+  return result;
+}
+
+}  // namespace labelshift

@@ -1,0 +1,274 @@
+#include "labelshift/federation/ratio_phase.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "labelshift/core/error.hpp"
+#include "labelshift/engine/float_loops.hpp"
+#include "labelshift/federation/local_ratio.hpp"
+#include "labelshift/federation/server_step.hpp"
+#include "labelshift/learning/methods.hpp"
+#include "labelshift/learning/model_selection.hpp"
+
+namespace labelshift {
+namespace {
+
+using Eigen::VectorXd;
+using Place = Conversation::Place;
+
+constexpr int kTemperatures = 41;  // tried for a federated predictor: scales from 1/10 to 10, evenly on a log scale
+constexpr Index kPredictorsAtOnce = 16;  // held by the coordinator in the pairwise exchange
+
+class RatioPhase {
+ public:
+  RatioPhase(const FederationSettings& settings, const FederationTask& task, const Census& census,
+             Conversation& conversation, FederationState& state)
+      : settings_(settings), task_(task), census_(census), conversation_(conversation), state_(state) {}
+
+  void run() {
+    const RatioSettings& ratio = settings_.ratio;
+    const std::span<const Index> all = conversation_.all();
+    state_.ratios.resize(all.size());
+    for (const Index node : all) state_.ratios[node].node = node;
+    if (ratio.exchange == RatioExchange::kPairwise && ratio.estimated())
+      pairwise();
+    else
+      summed();
+    if (!(state_.target_sum.sum() > 0.0))
+      throw Error(
+          ErrorKind::kInput,
+          "no node whose risk is the goal has test examples, so there is nothing to weight towards; add some, or "
+          "train without ratios");
+    std::vector<std::string> never;
+    for (Index c = 0; c < classes(); ++c)
+      if (state_.target_sum[c] == 0.0) never.push_back(task_.class_names[c]);
+    if (!never.empty())
+      state_.warnings.push_back(fmt::format("no weight is left for {}: {} no node will meet {}", fmt::join(never, ", "),
+                                            ratio.estimated() ? "by the estimates" : "in these test data",
+                                            never.size() == 1 ? "it" : "them"));
+  }
+
+ private:
+  Index classes() const { return std::ssize(task_.class_names); }
+  double nodes() const { return static_cast<double>(conversation_.all().size()); }
+  TargetSums target_shape() const { return {VectorXd::Zero(classes())}; }
+
+  template <typename Task>
+  void note_estimates(const TaskOutcome<Task>& outcome) {
+    for (const auto& [node, report] : outcome.contributed) {
+      if (settings_.ratio.estimated()) state_.ratios[node].prior_error = report.prior_error.value_or(kUnknown);
+      state_.ratios[node].seconds += report.seconds;
+    }
+  }
+
+  /// Where test labels tell.
+  void note_target_error(std::span<const Index> goal) {
+    if (!settings_.ratio.estimated() || std::any_of(goal.begin(), goal.end(), [&](Index node) {
+          return census_.tested[node] && std::isnan(state_.ratios[node].prior_error);
+        }))
+      return;
+    const VectorXd truth = target(phase::kEvaluation, Target::Kind::kTruth, goal).sums.target;
+    state_.target_error = (state_.target_sum - truth).lpNorm<1>() / static_cast<double>(goal.size());
+  }
+
+  /// Gives every node what its weights are made of.
+  void give_ratios(Ratio::Kind kind, const char* phase, const Place& place,
+                   const std::function<VectorXd(Index node)>& values) {
+    const Request request = request_for<Ratio>({kind});
+    const auto outcome = conversation_.ask_everybody<Ratio>(
+        {phase, place.done, place.share}, {.request = request, .nodes = conversation_.all(), .own = [&](Index node) {
+                                             return Ratio::Own{values(node)};
+                                           }});
+    if (kind == Ratio::Kind::kBalance) return;
+    for (const auto& [node, report] : outcome.contributed) {
+      NodeRatio& row = state_.ratios[node];
+      row.largest = report.largest;
+      row.examples = static_cast<double>(report.examples);
+      row.effective_examples = report.effective_examples;
+    }
+  }
+
+  TaskOutcome<Target> target(const char* phase, Target::Kind kind, std::span<const Index> of) {
+    const Request request = request_for<Target>({kind});
+    return conversation_.ask_everybody<Target>({phase}, {.request = request, .nodes = of, .sums = target_shape()});
+  }
+
+  /// A class some nodes lack would carry K_c / K of its mass.
+  VectorXd made_up(const VectorXd& sum) const { return sum.array() * nodes() / census_.holders.array(); }
+
+  /// Sum_j q_j, of all nodes or of the one whose risk is the goal; then every node divides by its own prior.
+  void summed() {
+    const RatioSettings& ratio = settings_.ratio;
+    const std::vector<Index> one{ratio.goal_node - 1};
+    const std::span<const Index> goal = ratio.goal_node > 0 ? std::span(one) : conversation_.all();
+    if (ratio.goal_shift && ratio.estimated() && ratio.predictor == PredictorScope::kFederated) {
+      const auto outcome = together(goal);
+      note_estimates(outcome);
+      state_.target_sum = outcome.sums.target;
+    } else {
+      const Target::Kind kind = !ratio.goal_shift       ? Target::Kind::kSource
+                                : !ratio.estimated()    ? Target::Kind::kTruth
+                                : state_.estimates_kept ? Target::Kind::kKeptEstimate
+                                                        : Target::Kind::kEstimate;
+      const auto outcome = target(phase::kRatio, kind, goal);
+      note_estimates(outcome);
+      state_.target_sum = outcome.sums.target;
+    }
+    note_target_error(goal);
+    if (settings_.weighting == Weighting::kPooled) {
+      const VectorXd values = state_.target_sum.cwiseQuotient(census_.pooled_prior);
+      give_ratios(Ratio::Kind::kRatio, phase::kRatio, {phase::kRatio}, [&](Index) { return values; });
+    } else {
+      const VectorXd values = made_up(state_.target_sum);
+      give_ratios(Ratio::Kind::kNumerator, phase::kRatio, {phase::kRatio}, [&](Index) { return values; });
+    }
+  }
+
+  /// App. D, corrected: predictor k goes to every node j, and ratio_k = sum_j r_kj.
+  void pairwise() {
+    const std::span<const Index> all = conversation_.all();
+    const auto net = make_net(net_spec(settings_.ratio.net, task_, state_.normalisation), /*seed=*/0, settings_.device);
+    const Index weights = SharedWeights(*net, /*batch_norms=*/true).size();
+    const Request share = request_for<Share>({});
+    std::vector<VectorXd> numerators;
+    state_.target_sum = VectorXd::Zero(classes());
+    for (Index first = 0; first < std::ssize(all); first += kPredictorsAtOnce) {
+      const auto some = all.subspan(first, std::min(kPredictorsAtOnce, std::ssize(all) - first));
+      const double done = static_cast<double>(first) / nodes(), part = static_cast<double>(some.size()) / nodes();
+      auto shared = conversation_.ask_everybody<Share>(
+          {phase::kRatio, done, 0.5 * part},
+          {.request = share,
+           .nodes = some,
+           .report = (1 << 16) + static_cast<std::size_t>(weights) * sizeof(float),
+           .accept = [&](Index, Answer& answer) { check_predictor(answer, weights); }});
+      for (std::size_t i = 0; i < some.size(); ++i) {
+        auto& [k, report] = shared.contributed[i];
+        state_.ratios[k].seconds = report.seconds;
+        const Request assess =
+            request_for<Assess>({.whose = k, .predictor = report.predictor}, 0, std::move(report.weights));
+        const double step = 0.5 * part / static_cast<double>(some.size());
+        const auto sums = conversation_.ask_everybody<Assess>(
+            {phase::kRatio, done + 0.5 * part + step * static_cast<double>(i), step},
+            {.request = assess, .nodes = all, .sums = target_shape()});
+        state_.ratios[k].prior_error = sums.contributed[k].report.prior_error.value_or(kUnknown);
+        state_.target_sum += sums.sums.target / nodes();  // the mean of what the predictors take it to be
+        numerators.push_back(made_up(sums.sums.target));
+      }
+    }
+    give_ratios(Ratio::Kind::kNumerator, phase::kRatio, {phase::kRatio, 1.0, 0.0},
+                [&](Index node) { return numerators[node]; });
+    note_target_error(all);
+  }
+
+  void check_predictor(const Answer& answer, Index weights) const {
+    const auto report = from_bytes<Share::Report>(answer.report);
+    const SharedPredictor& sent = report.predictor;
+    if (std::ssize(report.weights) != weights || sent.prior.size() != classes() || sent.scale.size() != classes() ||
+        sent.bias.size() != classes() || (sent.prior.array() < 0.0).any() || !(sent.prior.sum() > 0.0))
+      throw Error(ErrorKind::kPeer, fmt::format("it sent a predictor of {} weights and {} classes, expected {} and {}",
+                                                report.weights.size(), sent.prior.size(), weights, classes()));
+  }
+
+  /// A predictor that the nodes train together, those of a round drawn as for the model, every class counting the same;
+  /// then every node estimates with it.
+  TaskOutcome<TargetTogether> together(std::span<const Index> goal) {
+    const RatioSettings& ratio = settings_.ratio;
+    const VectorXd uniform = VectorXd::Constant(classes(), 1.0 / static_cast<double>(classes()));
+    const VectorXd balance = made_up(uniform);
+    give_ratios(Ratio::Kind::kBalance, phase::kPredictor, {phase::kPredictor}, [&](Index) { return balance; });
+    std::vector<double> zetas = SelectionSettings().zetas;
+    if (ratio.method != "auto") zetas = {find_method(ratio.method).zeta};
+    Temperature::Request temperatures{.shares = census_.holders.cwiseInverse(), .scales = VectorXd(kTemperatures)};
+    for (int i = 0; i < kTemperatures; ++i)
+      temperatures.scales[i] = std::pow(10.0, 2.0 * i / (kTemperatures - 1) - 1.0);
+    double best_nll = std::numeric_limits<double>::infinity(), best_scale = 1.0;
+    std::vector<float> best;
+    const double part = 1.0 / static_cast<double>(zetas.size());
+    for (std::size_t run = 0; run < zetas.size(); ++run) {
+      const double done = static_cast<double>(run) * part;
+      std::vector<float> weights = train_together(zetas[run], done, part);
+      if (!needs_held_out(ratio.method)) {
+        best = std::move(weights);
+        break;
+      }
+      const Request request = request_for<Temperature>(temperatures, 0, weights);
+      const auto judged = conversation_.ask_everybody<Temperature>(
+          {phase::kPredictor, static_cast<double>(run + 1) * part, 0.0},
+          {.request = request, .nodes = conversation_.all(), .sums = {.nll = VectorXd::Zero(kTemperatures)}});
+      for (Index i = 0; i < kTemperatures; ++i)
+        if (const double nll = judged.sums.nll[i] / judged.sums.weight; nll < best_nll) {
+          best_nll = nll;
+          best_scale = temperatures.scales[i];
+          best = weights;
+        }
+      if (best.empty()) best = std::move(weights);  // nobody had anything to hold out
+    }
+    const Request request = request_for<TargetTogether>({.scale = best_scale, .prior = uniform}, 0, std::move(best));
+    return conversation_.ask_everybody<TargetTogether>({phase::kRatio},
+                                                       {.request = request, .nodes = goal, .sums = target_shape()});
+  }
+
+  std::vector<float> train_together(double zeta, double done, double share) {
+    const RatioSettings& ratio = settings_.ratio;
+    const auto net = make_net(net_spec(ratio.net, task_, state_.normalisation),
+                              stream_seed(settings_.seed, Stream::kFederatedPredictor), settings_.device);
+    const SharedWeights shared(*net, /*batch_norms=*/true);
+    const auto parameters = static_cast<std::size_t>(shared.parameters());
+    ServerStep server(parameters, {.learning_rate = ratio.learning_rate, .weight_decay = ratio.weight_decay});
+    Request request = request_for<TrainPredictor>({zeta}, 0, shared.gather(net->parameters(), net->buffers()));
+    std::vector<float>& weights = request.weights;
+    std::vector<float> mean(weights.size());
+    const double step = share / ratio.rounds;
+    for (int round = 1; round <= ratio.rounds; ++round) {
+      request.round = static_cast<std::uint64_t>(round);
+      const std::vector<Index> cohort = sample_nodes(settings_, Stream::kPredictorCohort, round, conversation_.all());
+      const auto outcome =
+          conversation_.ask_everybody<TrainPredictor>({phase::kPredictor, done + step * (round - 1), step},
+                                                      {.request = request,
+                                                       .nodes = cohort,
+                                                       .sums = {.parts = std::vector<double>(weights.size())},
+                                                       .accept = [](Index, Answer& answer) { check_weight(answer); }});
+      divide_to_floats(outcome.sums.parts, outcome.sums.weight, mean);
+      server.step(std::span(weights).first(parameters), std::span(mean).first(parameters));
+      std::copy(mean.begin() + shared.parameters(), mean.end(), weights.begin() + shared.parameters());
+    }
+    return std::move(request.weights);
+  }
+
+  const FederationSettings& settings_;
+  const FederationTask& task_;
+  const Census& census_;
+  Conversation& conversation_;
+  FederationState& state_;
+};
+
+}  // namespace
+
+NetSpec net_spec(const NetChoice& choice, const FederationTask& task, const Normalisation& normalisation) {
+  return {.name = choice.name,
+          .settings = choice.settings,
+          .shape = task.shape,
+          .classes = std::ssize(task.class_names),
+          .normalisation = normalisation};
+}
+
+std::vector<Index> sample_nodes(const FederationSettings& settings, Stream stream, int round,
+                                std::span<const Index> all) {
+  std::vector<Index> nodes(all.begin(), all.end());
+  if (settings.sampled == 0 || settings.sampled == std::ssize(all)) return nodes;
+  Rng rng(stream_seed(settings.seed, stream), static_cast<std::uint64_t>(round));
+  for (Index i = 0; i < settings.sampled; ++i) std::swap(nodes[i], nodes[i + rng.below(std::ssize(nodes) - i)]);
+  nodes.resize(static_cast<std::size_t>(settings.sampled));
+  std::sort(nodes.begin(), nodes.end());
+  return nodes;
+}
+
+void run_ratio_phase(const FederationSettings& settings, const FederationTask& task, const Census& census,
+                     Conversation& conversation, FederationState& state) {
+  RatioPhase(settings, task, census, conversation, state).run();
+}
+
+}  // namespace labelshift

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "labelshift/federation/conversation.hpp"
+#include "labelshift/federation/streams.hpp"
+
+namespace labelshift {
+
+/// What the coordinator learns of the nodes' data when they join.
+struct Census {
+  std::vector<bool> tested;      // (K) whether a node has test examples
+  Eigen::VectorXd holders;       // (m) K_c, how many nodes hold class c
+  Eigen::VectorXd pooled_prior;  // (m)
+};
+
+/// The net of a choice, for these data.
+NetSpec net_spec(const NetChoice& choice, const FederationTask& task, const Normalisation& normalisation);
+
+/// The nodes that train in a round, in ascending order.
+std::vector<Index> sample_nodes(const FederationSettings& settings, Stream stream, int round,
+                                std::span<const Index> all);
+
+/// Phases 1 and 2 of Alg. 2: afterwards every node has its importance weights, and `state` what was found.
+void run_ratio_phase(const FederationSettings& settings, const FederationTask& task, const Census& census,
+                     Conversation& conversation, FederationState& state);
+
+}  // namespace labelshift

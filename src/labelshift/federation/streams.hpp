@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+
+#include "labelshift/core/matrix_view.hpp"
+#include "labelshift/core/rng.hpp"
+
+namespace labelshift {
+
+/// What the seed of a run is used for, so that no two uses draw the same numbers.
+enum class Stream : std::uint64_t {
+  kModel = 0x696e6974,                  // initial weights of the model
+  kFederatedPredictor = 0x696e697470,   // initial weights of a predictor that all train
+  kCohort = 0x636f686f7274,             // who trains in a round
+  kPredictorCohort = 0x636f686f727470,  // who trains that predictor in a round
+  kParts = 0x7061727473,                // which of a node's examples are held out
+  kLocalPredictor = 0x70726564,         // all of a node's own predictor
+  kModelRounds = 0x6d6f64656c,          // batches and dropout of a round
+  kPredictorRounds = 0x70726f756e,      // the same for the predictor that all train
+};
+
+inline std::uint64_t stream_seed(std::uint64_t seed, Stream stream) {
+  return Rng(seed, static_cast<std::uint64_t>(stream))();
+}
+
+/// For one node in one round.
+inline std::uint64_t node_seed(std::uint64_t seed, Stream stream, Index node, std::uint64_t round = 0) {
+  return Rng(Rng(stream_seed(seed, stream), round)(), static_cast<std::uint64_t>(node))();
+}
+
+}  // namespace labelshift

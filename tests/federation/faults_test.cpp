@@ -1,0 +1,220 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "labelshift/federation/algorithms.hpp"
+#include "labelshift/federation/algorithms/fedavg.hpp"
+#include "tests/data/scratch.hpp"
+#include "tests/federation/faulty_engine.hpp"
+#include "tests/federation/gaussian_federation.hpp"
+
+// Federations on networks where everything goes wrong that can: 200 random schedules for each algorithm.
+
+namespace labelshift {
+namespace {
+
+constexpr int kSchedules = 200;
+constexpr int kMostRestarts = 5000;  // of a coordinator; more is a hang
+
+/// An algorithm that needs everybody and what came of a round: nodes push each other apart by how far they ended from
+/// the mean.
+class Tracking : public FedAvg {
+ public:
+  explicit Tracking(const AlgorithmSetup& setup) : FedAvg(setup) {}
+  bool has_memory() const override { return true; }
+  MissingNodes when_missing() const override { return MissingNodes::kRepeat; }
+  void node_settle(NodeRound& round) const override {
+    const std::span<const float> mean = request_parts().of(round.request, "parameters");
+    std::vector<float>& offset = round.memory.at("offset");
+    for (std::size_t i = 0; i < offset.size(); ++i) offset[i] += 0.1F * (mean[i] - round.memory.at("end")[i]);
+  }
+  TaskAnswer<Train> node_update(NodeRound& round) const override {
+    std::vector<float>& offset = round.memory["offset"];
+    offset.resize(static_cast<std::size_t>(shared().parameters()));
+    TaskAnswer<Train> answer = answer_of(round, train_locally(round, offset));
+    const std::span<const float> end = round.model.net().parameters();
+    round.memory["end"].assign(end.begin(), end.end());
+    return answer;
+  }
+};
+
+constexpr AlgorithmEntry kTracking{
+    .name = "tracking", .summary = "for tests", .make = make_one<Tracking>, .check = check_several_steps};
+
+std::vector<AlgorithmEntry> algorithms_under_test() {
+  std::vector<AlgorithmEntry> all(algorithms().begin(), algorithms().end());
+  all.push_back(kTracking);
+  return all;
+}
+
+FederatedData four_nodes() {
+  return gaussian_federation(
+      {{{12, 3, 3}, {3, 9, 3}}, {{3, 12, 3}, {3, 3, 9}}, {{3, 3, 12}, {9, 3, 3}}, {{6, 6, 6}, {5, 5, 5}}});
+}
+
+FederationSettings settings_for(const std::string& algorithm, std::uint64_t schedule) {
+  FederationSettings settings = quick_settings();
+  settings.algorithm = algorithm;
+  settings.rounds = 6;
+  settings.evaluate_every = 3;
+  settings.seed = schedule;
+  settings.patience.quorum = 1;
+  settings.server = {.optimiser = schedule % 2 == 0 ? "sgd" : "adam", .learning_rate = 0.5, .weight_decay = 0.0};
+  settings.local = {.steps = 3, .batch = 8, .learning_rate = 0.1};
+  if (schedule % 3 == 0) settings.sampled = 3;
+  if (algorithm == kTracking.name) {
+    settings.own_algorithm = &kTracking;
+    settings.sampled = 0;
+  }
+  if (algorithm == "fedprox") settings.local.proximal = 0.1;
+  if (algorithm == "fedbn") settings.model = {LABELSHIFT_FEDERATION_REFERENCE "/normed.pt", {}};
+  if (algorithm == "iw-erm" || schedule % 4 == 1) settings.ratio.method = "true";
+  return settings;
+}
+
+/// What a coordinator wrote on its disk last.
+struct Disk {
+  FederationState state;
+  std::map<std::uint64_t, std::set<Index>> present;  // by round, whose answers counted when it was last run
+};
+
+/// Runs a federation to its end, however often its coordinator is killed or gives up, saving every second round.
+FederationState run_to_the_end(const FederationSettings& settings, const FederationTask& task, Engine& engine,
+                               Disk& disk) {
+  for (int restarts = 0; restarts < kMostRestarts; ++restarts) {
+    try {
+      return run_federation(settings, task, engine,
+                            {.checkpoint =
+                                 [&](const FederationMoment& moment) {
+                                   const FederationState& state = moment.state();
+                                   auto& present = disk.present[static_cast<std::uint64_t>(state.round)];
+                                   present.clear();
+                                   for (std::size_t node = 0; node < state.counted.size(); ++node)
+                                     if (state.counted[node] == static_cast<std::uint64_t>(state.round))
+                                       present.insert(static_cast<Index>(node));
+                                   if (state.round % 2 == 1) return false;
+                                   disk.state = state;
+                                   return true;
+                                 }},
+                            disk.state);
+    } catch (const CoordinatorKilled&) {
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kPeer) << error.what();  // it cannot do without somebody
+    }
+  }
+  ADD_FAILURE() << "it never ended";
+  return {};
+}
+
+void expect_same(const FederationState& a, const FederationState& b) {
+  EXPECT_EQ(a.parameters, b.parameters);
+  EXPECT_EQ(a.buffers, b.buffers);
+  EXPECT_EQ(a.algorithm.parts, b.algorithm.parts);
+  EXPECT_EQ(a.counted, b.counted);
+  ASSERT_EQ(a.history.size(), b.history.size());
+  for (std::size_t i = 0; i < a.history.size(); ++i) EXPECT_EQ(a.history[i].loss, b.history[i].loss) << i;
+}
+
+class EveryAlgorithmUnderFaults : public testing::TestWithParam<AlgorithmEntry> {
+ protected:
+  using MakeHomes = std::function<NodeLookup(const FederatedData& data)>;
+
+  FaultyEngine::MakeEngine maker(const FederationSettings& settings, NodeLookup lookup) const {
+    return
+        [&settings, lookup] { return make_in_process_engine(4, make_node_programs(settings, lookup), {.workers = 2}); };
+  }
+  NodeLookup in(NodeStore& store) const {
+    return [this, &store](Index node) { return NodeHome{data_.nodes[static_cast<std::size_t>(node)], store.of(node)}; };
+  }
+  FederationTask task() const { return {.shape = data_.shape, .class_names = data_.class_names}; }
+
+  const FederatedData data_ = four_nodes();
+};
+
+TEST_P(EveryAlgorithmUnderFaults, GivesTheSameBitsWhereNothingIsLost) {
+  for (std::uint64_t schedule = 0; schedule < kSchedules / 2; ++schedule) {
+    SCOPED_TRACE(schedule);
+    const FederationSettings settings = settings_for(GetParam().name, schedule);
+    const FederationState plain = LocalFederation(settings, data_).run();
+    NodeStore store({.folder = testing::TempDir() + "labelshift-nodes"});
+    FaultyEngine engine(maker(settings, in(store)),
+                        {.repeat = 0.2, .delay = 0.1, .restart_nodes = 0.1, .kill_coordinator = 0.15}, schedule);
+    Disk disk;
+    expect_same(run_to_the_end(settings, task(), engine, disk), plain);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(EveryAlgorithmUnderFaults, IsAsIfTheNodesThatWereLostHadBeenAbsent) {
+  for (std::uint64_t schedule = 0; schedule < kSchedules / 2; ++schedule) {
+    SCOPED_TRACE(schedule);
+    const FederationSettings settings = settings_for(GetParam().name, schedule);
+    NodeStore store({.folder = testing::TempDir() + "labelshift-nodes"});
+    FaultyEngine engine(maker(settings, in(store)),
+                        {.drop = 0.04,
+                         .late = 0.02,
+                         .unreachable = 0.04,
+                         .corrupt = 0.04,
+                         .repeat = 0.1,
+                         .delay = 0.05,
+                         .restart_nodes = 0.1,
+                         .kill_coordinator = 0.1},
+                        1000 + schedule);
+    Disk disk;
+    const FederationState end = run_to_the_end(settings, task(), engine, disk);
+    for (const float weight : end.parameters) ASSERT_TRUE(std::isfinite(weight));
+    for (const auto& [round, nodes] : disk.present)
+      if (settings.own_algorithm) {
+        EXPECT_EQ(nodes.size(), 4U) << round;  // it does not go on without somebody
+      }
+    LocalFederation reliable(settings, data_);
+    AbsentNodes absent(reliable.engine(), disk.present);
+    expect_same(run_federation(settings, task(), absent), end);
+    // SCAFFOLD's c is the mean of the c_k that count; both are float32.
+    if (const auto control = end.algorithm.parts.find("control"); control != end.algorithm.parts.end()) {
+      std::vector<double> mean(control->second.size());
+      for (Index node = 0; node < 4; ++node) {
+        NamedParts kept = recall_round(*store.of(node), end.counted[static_cast<std::size_t>(node)]);
+        for (std::size_t i = 0; i < kept["control"].size(); ++i) mean[i] += kept["control"][i] / 4.0;
+      }
+      for (std::size_t i = 0; i < mean.size(); ++i) EXPECT_NEAR(control->second[i], mean[i], 1e-5) << i;
+    }
+    if (HasFailure()) return;
+  }
+}
+
+class FoldersUnderFaults : public Scratch {};
+
+TEST_F(FoldersUnderFaults, KeepWhatANodeNeedsToGoOn) {
+  const FederatedData data = four_nodes();
+  for (std::uint64_t schedule = 0; schedule < 4; ++schedule) {
+    const FederationSettings settings = settings_for("scaffold", schedule);
+    const FederationState plain = LocalFederation(settings, data).run();
+    FaultyEngine engine(
+        [&] {
+          return make_in_process_engine(
+              4,
+              make_node_programs(settings,
+                                 [&](Index node) {
+                                   return NodeHome{data.nodes[static_cast<std::size_t>(node)],
+                                                   std::make_unique<FolderMemory>(
+                                                       path(std::to_string(schedule) + "-" + std::to_string(node)))};
+                                 }),
+              {.workers = 2});
+        },
+        {.repeat = 0.2, .restart_nodes = 0.2, .kill_coordinator = 0.15}, schedule);
+    Disk disk;
+    expect_same(run_to_the_end(settings, {.shape = data.shape, .class_names = data.class_names}, engine, disk), plain);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Federation, EveryAlgorithmUnderFaults, testing::ValuesIn(algorithms_under_test()),
+                         [](const auto& row) {
+                           std::string name = row.param.name;
+                           name.erase(std::remove(name.begin(), name.end(), '-'), name.end());
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace labelshift

@@ -1,0 +1,182 @@
+#include "labelshift/federation/node_program.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "labelshift/engine/tasks.hpp"
+#include "tests/federation/gaussian_federation.hpp"
+
+// What a node does with messages, whoever sends them.
+
+namespace labelshift {
+namespace {
+
+using testing::HasSubstr;
+
+class NodeProgramTest : public testing::Test {
+ protected:
+  explicit NodeProgramTest(FederationSettings settings = weighted_settings("true"))
+      : settings_(std::move(settings)), program_(make_node_programs(settings_, [this](Index node) {
+          return NodeHome{data_.nodes[static_cast<std::size_t>(node)], store_.of(node)};
+        })()) {}
+
+  Answer ask(TaskKind task, Bytes body, std::vector<float> weights = {}, Addressee to = {}) {
+    const Request request{.task = static_cast<std::uint32_t>(task),
+                          .round = round_,
+                          .body = std::move(body),
+                          .weights = std::move(weights)};
+    return program_->run({to, request, ++serial_, cancelled_});
+  }
+  std::string refusal(TaskKind task, Bytes body, std::vector<float> weights = {}, Addressee to = {}) {
+    try {
+      ask(task, std::move(body), std::move(weights), to);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kPeer) << error.what();
+      return error.what();
+    }
+    ADD_FAILURE() << "expected an error";
+    return "";
+  }
+  Hello::Request hello() const {
+    return {.run = "run", .class_names = {"a", "b", "c"}, .channels = 1, .height = 1, .width = 2, .nodes = 2};
+  }
+  void shake_hands() {
+    ask(TaskKind::kHello, to_bytes(hello()));
+    ask(TaskKind::kAgree, to_bytes(agreement()));
+  }
+  static Agree::Request agreement() {
+    return {.mean = {0.0F, 0.0F},
+            .scale = {1.0F, 1.0F},
+            .schema = "fc.weight 3x2, fc.bias 3, asked for parameters 9, buffers 0, answering update 9, buffers 0"};
+  }
+
+  FederatedData data_ = gaussian_federation({{{20, 5, 5}, {5, 20, 5}}, {{5, 5, 20}, {10, 10, 10}}});
+  FederationSettings settings_;
+  NodeStore store_{{.folder = testing::TempDir() + "labelshift-nodes"}};
+  std::unique_ptr<NodeProgram> program_;
+  std::uint64_t serial_ = 0;
+  std::uint64_t round_ = 1;
+  std::atomic<bool> cancelled_{false};
+};
+
+TEST_F(NodeProgramTest, ShakesHandsOnlyWithACoordinatorThatMeansTheSame) {
+  Hello::Request other = hello();
+  other.protocol = kProtocolVersion + 1;
+  EXPECT_THAT(refusal(TaskKind::kHello, to_bytes(other)), HasSubstr("speaks protocol"));
+  other = hello();
+  std::swap(other.class_names[0], other.class_names[1]);  // the worst bug a federation can have
+  EXPECT_THAT(refusal(TaskKind::kHello, to_bytes(other)), HasSubstr("the classes are b, a, c, at this node a, b, c"));
+  other = hello();
+  other.width = 3;
+  EXPECT_THAT(refusal(TaskKind::kHello, to_bytes(other)), HasSubstr("examples are 1 x 1 x 3, at this node 1 x 1 x 2"));
+  EXPECT_THAT(refusal(TaskKind::kAgree, to_bytes(agreement())), HasSubstr("before the handshake"));
+  ask(TaskKind::kHello, to_bytes(hello()));
+  ask(TaskKind::kHello, to_bytes(hello()));  // again, as after a broken connection
+  other = hello();
+  other.run = "another";
+  EXPECT_THAT(refusal(TaskKind::kHello, to_bytes(other)), HasSubstr("remembers the run run, and this is another"));
+  other = hello();
+  other.settings = "changed";
+  EXPECT_THAT(refusal(TaskKind::kHello, to_bytes(other)), HasSubstr("or its settings have changed"));
+  EXPECT_THAT(refusal(TaskKind::kEvaluate, {}, std::vector<float>(9)), HasSubstr("before the end of the handshake"));
+  Agree::Request agree = agreement();
+  agree.mean.push_back(0.0F);
+  EXPECT_THAT(refusal(TaskKind::kAgree, to_bytes(agree)), HasSubstr("the normalisation has 3 means and 2 scales"));
+  agree = agreement();
+  agree.schema += "!";
+  EXPECT_THAT(refusal(TaskKind::kAgree, to_bytes(agree)), HasSubstr("the model is fc.weight 3x2"));
+  ask(TaskKind::kAgree, to_bytes(agreement()));
+}
+
+TEST_F(NodeProgramTest, RefusesMessagesThatMakeNoSense) {
+  shake_hands();
+  const Eigen::Vector3d half(0.5, 0.0, 0.5), ones = Eigen::Vector3d::Ones();
+  const std::vector<float> nine(9);
+  const auto own = [](const Eigen::VectorXd& values) { return Addressee{.own = to_bytes(Ratio::Own{values})}; };
+  const auto assess = [&](const Eigen::VectorXd& prior, const Eigen::VectorXd& scale) {
+    return to_bytes(Assess::Request{.whose = 1, .predictor = {prior, scale, ones}});
+  };
+  EXPECT_THAT(refusal(static_cast<TaskKind>(99), {}), HasSubstr("there is no task 99"));
+  EXPECT_THAT(refusal(TaskKind::kTarget, {}), HasSubstr("a message ends 0 bytes on"));
+  EXPECT_THAT(refusal(TaskKind::kTarget, {std::byte{4}}), HasSubstr("a kind that is not known"));
+  EXPECT_THAT(refusal(TaskKind::kTarget, {std::byte{1}, std::byte{0}}), HasSubstr("1 bytes after its end"));
+  EXPECT_THAT(refusal(TaskKind::kRatio, {std::byte{3}}, {}, own(ones)), HasSubstr("a kind that is not known"));
+  EXPECT_THAT(refusal(TaskKind::kRatio, {std::byte{0}}, {}, own(Eigen::Vector2d::Ones())),
+              HasSubstr("2 numbers as a ratio, expected 3"));
+  EXPECT_THAT(refusal(TaskKind::kRatio, {std::byte{0}}, {}, own(Eigen::Vector3d(1, std::nan(""), 1))),
+              HasSubstr("not finite"));
+  EXPECT_THAT(refusal(TaskKind::kRatio, {std::byte{0}}, {}, own(-ones)), HasSubstr("below 0 as a ratio"));
+  EXPECT_THAT(refusal(TaskKind::kAssess, assess(-half, ones), nine), HasSubstr("below 0 as a prior"));
+  EXPECT_THAT(refusal(TaskKind::kAssess, assess(0.0 * half, ones), nine), HasSubstr("a prior of zeros"));
+  EXPECT_THAT(refusal(TaskKind::kAssess, assess(half, Eigen::Vector2d::Ones()), nine), HasSubstr("a calibration of 2"));
+  EXPECT_THAT(refusal(TaskKind::kAssess, assess(half, ones), std::vector<float>(8)),
+              HasSubstr("8 weights, expected 9"));
+  EXPECT_THAT(refusal(TaskKind::kTargetTogether, to_bytes(TargetTogether::Request{1.0, half.head(2)}), nine),
+              HasSubstr("2 numbers as a prior"));
+  EXPECT_THAT(refusal(TaskKind::kTemperature, to_bytes(Temperature::Request{half.head(2), ones}), nine),
+              HasSubstr("2 numbers as shares"));
+  EXPECT_THAT(refusal(TaskKind::kTrain, {}, std::vector<float>(8)), HasSubstr("8 weights, expected 9"));
+  EXPECT_THAT(refusal(TaskKind::kTrain, {}, std::vector<float>(10)), HasSubstr("10 weights, expected 9"));
+  EXPECT_THAT(refusal(TaskKind::kTrain, {}, nine), HasSubstr("before it had its importance weights"));
+  EXPECT_THAT(refusal(TaskKind::kEvaluate, {}), HasSubstr("0 weights, expected 9"));
+}
+
+TEST_F(NodeProgramTest, TrainsARepeatedRoundOnTheWeightsThatCameWithIt) {
+  shake_hands();
+  ask(TaskKind::kRatio, {std::byte{1}}, {}, {.own = to_bytes(Ratio::Own{Eigen::Vector3d::Ones()})});
+  const std::vector<float> zeros(9), others{0.5F, 0, 0, 0, 0, 0, 0, 0, 0};
+  const Answer first = ask(TaskKind::kTrain, {}, zeros);
+  const Answer second = ask(TaskKind::kTrain, {}, others);  // the same round, other weights
+  EXPECT_NE(first.weights, second.weights);
+  EXPECT_EQ(ask(TaskKind::kTrain, {}, zeros).weights, first.weights);
+}
+
+class ScaffoldNode : public NodeProgramTest {
+ protected:
+  static FederationSettings scaffold() {
+    FederationSettings settings = quick_settings();
+    settings.algorithm = "scaffold";
+    settings.local.steps = 2;
+    return settings;
+  }
+  ScaffoldNode() : NodeProgramTest(scaffold()) {
+    ask(TaskKind::kHello, to_bytes(hello()));
+    Agree::Request agree = agreement();
+    agree.schema =
+        "fc.weight 3x2, fc.bias 3, asked for parameters 9, buffers 0, control 9, answering update 9, buffers 0, "
+        "control-change 9";
+    ask(TaskKind::kAgree, to_bytes(agree));
+  }
+  Answer train(std::uint64_t round, std::uint64_t counted, std::uint64_t durable) {
+    round_ = round;
+    return ask(TaskKind::kTrain, {}, std::vector<float>(18, 0.1F), {.counted = counted, .durable = durable});
+  }
+  std::vector<std::string> rounds() { return store_.of(0)->names("round-"); }
+};
+
+TEST_F(ScaffoldNode, GoesOnFromTheRoundThatCountsAndKeepsWhatItMayBeAskedFor) {
+  const Answer first = train(1, 0, 0);
+  EXPECT_EQ(train(1, 0, 0), first);  // its answer was lost: the same again
+  const Answer second = train(2, 1, 0);
+  EXPECT_NE(second.weights, first.weights);
+  const Answer third = train(3, 1, 0);  // the second was lost
+  EXPECT_EQ(rounds().size(), 2U);       // 1 and 3: what never counted is forgotten
+  EXPECT_EQ(train(2, 1, 0), second);    // a coordinator that went back to its checkpoint of round 1
+  EXPECT_EQ(train(3, 1, 0), third);
+  train(4, 3, 0);
+  EXPECT_EQ(rounds().size(), 3U);  // 1, 3 and 4
+  train(5, 4, 3);
+  EXPECT_EQ(rounds().size(), 3U);  // 3, 4 and 5
+  EXPECT_EQ(train(4, 3, 3).weights.size(), 18U);
+  try {
+    train(5, 1, 1);  // a checkpoint that it was told nobody would go back to
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("it does not remember its round 1 any more"));
+  }
+}
+
+}  // namespace
+}  // namespace labelshift
