@@ -8,6 +8,7 @@
 #include "labelshift/core/error.hpp"
 #include "labelshift/data/augmentation.hpp"
 #include "labelshift/experiments/ratio_trials.hpp"
+#include "labelshift/learning/methods.hpp"
 
 namespace labelshift {
 namespace {
@@ -34,7 +35,7 @@ TEST(RatioFigures, NameOnlyWhatThereIs) {
     for (const RatioPanel& panel : figure.panels) {
       EXPECT_NO_THROW(find_known_dataset(panel.recipe.data)) << figure.name;
       EXPECT_NO_THROW(find_augmentation(panel.augmentation)) << figure.name;
-      for (const std::string& method : panel.methods) EXPECT_NO_THROW(parts_of(method)) << figure.name;
+      for (const std::string& method : panel.methods) EXPECT_NO_THROW(find_method(method)) << figure.name;
     }
   }
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "labelshift/core/estimators.hpp"
+#include "labelshift/core/source_fit.hpp"
 #include "labelshift/data/shifts.hpp"
 #include "labelshift/learning/methods.hpp"
 #include "tests/data/scratch.hpp"
@@ -30,7 +32,7 @@ TEST_F(RatioTrials, HaveTheErrorsOfTheMethodsThemselves) {
   for (const TrialRow& row : rows) {
     // Once more, from the predictor's own words and by the method's three parts.
     const std::string name = panel.methods[static_cast<std::size_t>(row.method)];
-    const Zeta zeta = parts_of(name).zeta;
+    const Zeta zeta = find_method(name).zeta;
     const Predictions said = store.predictions({panel.recipe, zeta, row.predictor}, panel.augmentation);
     Rng rng = trial_rng(7, 3, row.predictor, row.trial);
     const Eigen::VectorXd prior = dirichlet_prior(test.classes(), 1.0, rng);
@@ -47,8 +49,9 @@ TEST_F(RatioTrials, HaveTheErrorsOfTheMethodsThemselves) {
       continue;
     }
     const RatioEstimate estimate =
-        estimate_ratio(find_method(name), {{said.held_out, /*logits=*/true}, said.held_out_labels, {}},
-                       said.source_prior, {target, /*logits=*/true});
+        estimate_ratio(fit_source(find_calibration(find_method(name).calibration).kind,
+                                  {{said.held_out, /*logits=*/true}, said.held_out_labels, {}}, said.source_prior),
+                       *make_estimator(find_estimator(find_method(name).estimator)), {target, /*logits=*/true});
     EXPECT_NEAR(row.mse, (estimate.ratio - truth).squaredNorm() / static_cast<double>(test.classes()), 1e-9) << name;
   }
 }

@@ -273,8 +273,8 @@ struct Federation {
   }
   bool bbse() const { return settings.ratio.method == "bbse"; }
   bool calibrated() const {
-    return settings.ratio.method == "auto" ||
-           find_calibration(find_method(settings.ratio.method).calibration).kind != CalibrationKind::kNone;
+    const Method& method = find_method(settings.ratio.method);
+    return method.chooses() || find_calibration(method.calibration).kind != CalibrationKind::kNone;
   }
   /// What a predictor is trained on and what its calibration is fitted to.
   struct PredictorExamples {
@@ -291,9 +291,10 @@ struct Federation {
     return {.settings = {.learning_rate = settings.ratio.learning_rate, .weight_decay = settings.ratio.weight_decay}};
   }
 
-  /// Alg. 2 line 3 with Adam on whole batches, then a calibration at the prior of training.
+  /// Alg. 2 line 3 with Adam on whole batches, then a calibration on held-out examples, which have about the mix of
+  /// those trained on, since each class has its share of them.
   Predictor local_predictor(const Node& node) const {
-    const MethodEntry& method = find_method(settings.ratio.method);
+    const Method& method = find_method(settings.ratio.method);
     const auto [train, held_out] = predictor_examples(node);
     Predictor result{first_w, first_buffers, prior_of(train, classes()), {}};
     Optimiser adam = predictor_optimiser();
@@ -304,7 +305,7 @@ struct Federation {
       const MatrixXd log_phi = predictor_net.predict(result.w, result.buffers, train.x);
       for (Index i = 0; i < log_phi.rows(); ++i) cross_entropy -= log_phi(i, train.y[i]);
       adam.step(result.w,
-                predictor_net.gradient(result.w, result.buffers, train, VectorXd::Ones(classes()), method.zeta));
+                predictor_net.gradient(result.w, result.buffers, train, VectorXd::Ones(classes()), *method.zeta));
       if (cross_entropy / static_cast<double>(log_phi.rows()) < settings.ratio.stop_below) break;
     }
     if (held_out.y.empty()) return result;
@@ -318,14 +319,10 @@ struct Federation {
       return result;
     }
     std::vector<int> y;
-    std::vector<double> weights;
-    for (const int label : held_out.y) {
-      y.push_back(static_cast<int>((result.prior.head(label).array() > 0.0).count()));
-      weights.push_back(result.prior[label] / counts[label]);
-    }
+    for (const int label : held_out.y) y.push_back(static_cast<int>((result.prior.head(label).array() > 0.0).count()));
     CalibrationKind kind = find_calibration(method.calibration).kind;
     if ((counts.array() > 0.0).count() < held) kind = CalibrationKind::kTemperature;  // a bias has nothing to go by
-    result.calibration = fit_calibration(kind, {f, /*logits=*/true}, y, weights).calibration;
+    result.calibration = fit_calibration(kind, {f, /*logits=*/true}, y).calibration;
     return result;
   }
 
@@ -382,9 +379,9 @@ struct Federation {
   Predictor federated_predictor() const {
     std::vector<PredictorExamples> parts;
     for (const Node& node : nodes) parts.push_back(predictor_examples(node));
-    if (!calibrated()) return train_together(parts, find_method(settings.ratio.method).zeta);
+    if (!calibrated()) return train_together(parts, *find_method(settings.ratio.method).zeta);
     std::vector<double> zetas = SelectionSettings().zetas;
-    if (settings.ratio.method != "auto") zetas = {find_method(settings.ratio.method).zeta};
+    if (settings.ratio.method != "auto") zetas = {*find_method(settings.ratio.method).zeta};
     Predictor best;
     double best_nll = std::numeric_limits<double>::infinity();
     for (const double zeta : zetas) {

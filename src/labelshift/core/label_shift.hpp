@@ -16,15 +16,9 @@
 #include "labelshift/core/intervals.hpp"
 #include "labelshift/core/ratio_estimator.hpp"
 #include "labelshift/core/settings.hpp"
+#include "labelshift/core/source_fit.hpp"
 
 namespace labelshift {
-
-/// Labelled examples of the source, as the classifier saw them.
-struct SourceExamples {
-  Scores scores;                    // (n, m)
-  std::span<const int> labels;      // (n)
-  std::span<const double> weights;  // (n) or empty
-};
 
 /// What is known: source examples, or the source prior, or both (then the prior is the known one), and the target. The
 /// examples must not be those the classifier was trained on.

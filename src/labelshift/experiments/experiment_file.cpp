@@ -379,8 +379,8 @@ void check_partition(const std::string& name) {
 }
 
 void check_method(const std::string& name) {
-  std::vector<std::string> known{"none", "true", "auto"};
-  for (const MethodEntry& method : methods()) known.emplace_back(method.name);
+  std::vector<std::string> known{"none", "true"};
+  for (const Method& method : methods()) known.emplace_back(method.name);
   if (std::find(known.begin(), known.end(), name) == known.end()) throw unknown_name("method", name, known);
 }
 

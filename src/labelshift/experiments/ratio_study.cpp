@@ -23,6 +23,7 @@
 #include "labelshift/data/output_file.hpp"
 #include "labelshift/data/sha256.hpp"
 #include "labelshift/data/splits.hpp"
+#include "labelshift/learning/methods.hpp"
 #include "labelshift/learning/model_selection.hpp"
 #include "labelshift/learning/trainer.hpp"
 #include "labelshift/report/line_plot.hpp"
@@ -336,12 +337,13 @@ void write_trials(const std::string& path, const RatioFigure& figure, const Figu
     for (std::size_t point = 0; point < trials.points.size(); ++point) {
       std::string text;
       for (const TrialRow& row : trials.points[point]) {
-        const MethodParts parts = parts_of(panel.methods[row.method]);
+        const Method& parts = find_method(panel.methods[row.method]);
         const bool alpha = panel.sweep == Sweep::kAlpha;
-        text += fmt::format(
-            "{},{},{},{},{},{},{},{},{},{},{},{}\n", start, panel.methods[row.method], zeta_text(parts.zeta),
-            parts.calibration, parts.estimator, row.predictor, alpha ? trials.values[point] : panel.alpha,
-            alpha ? panel.size : static_cast<Index>(trials.values[point]), row.trial, scale.seed, row.mse, version());
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", start, panel.methods[row.method],
+                            zeta_text(parts.zeta), parts.chooses() ? "auto" : parts.calibration, parts.estimator,
+                            row.predictor, alpha ? trials.values[point] : panel.alpha,
+                            alpha ? panel.size : static_cast<Index>(trials.values[point]), row.trial, scale.seed,
+                            row.mse, version());
       }
       file.write(text);
     }
@@ -452,7 +454,7 @@ StudyCost estimate_cost(const RatioFigure& whole, const StudySettings& settings,
     if (read_part(point.path)) continue;
     const RatioPanel& panel = figure.panels[point.panel];
     for (const std::string& method : panel.methods) {
-      const std::string estimator = parts_of(method).estimator;
+      const std::string estimator = find_method(method).estimator;
       auto known = per_row.find(estimator);
       if (known == per_row.end()) known = per_row.emplace(estimator, seconds_per_row(estimator, 10)).first;
       cost.trial_seconds +=

@@ -4,23 +4,11 @@
 #include <tuple>
 
 #include "labelshift/core/estimators.hpp"
-#include "labelshift/core/probabilities.hpp"
+#include "labelshift/core/source_fit.hpp"
 #include "labelshift/data/shifts.hpp"
 #include "labelshift/learning/methods.hpp"
 
 namespace labelshift {
-namespace {
-
-constexpr const char* kAuto = "auto";
-
-}  // namespace
-
-MethodParts parts_of(const std::string& method) {
-  if (method == kAuto) return {.zeta = {}, .calibration = kAuto, .estimator = estimators().front().name};
-  const MethodEntry& entry = find_method(method);
-  return {.zeta = entry.zeta, .calibration = entry.calibration, .estimator = entry.estimator};
-}
-
 Rng trial_rng(std::uint64_t seed, std::uint64_t stream, int predictor, int trial) {
   constexpr std::uint64_t kTrialStreams = 0x7472'6961'6c73'0000;  // apart from the streams that predictors draw from
   const auto which = (static_cast<std::uint64_t>(predictor) << 20) + static_cast<std::uint64_t>(trial);
@@ -30,7 +18,7 @@ Rng trial_rng(std::uint64_t seed, std::uint64_t stream, int predictor, int trial
 std::vector<PredictorKey> predictors_of(const RatioPanel& panel) {
   std::vector<Zeta> zetas;
   for (const std::string& method : panel.methods) {
-    const Zeta zeta = parts_of(method).zeta;
+    const Zeta zeta = find_method(method).zeta;
     if (std::find(zetas.begin(), zetas.end(), zeta) == zetas.end()) zetas.push_back(zeta);
   }
   std::vector<PredictorKey> keys;
@@ -42,30 +30,27 @@ std::vector<PredictorKey> predictors_of(const RatioPanel& panel) {
 PanelMethods::PanelMethods(const RatioPanel& panel, PredictorStore& store) : predictors_(panel.predictors) {
   const Dataset& test = store.data(panel.recipe.data).parts.test;
   by_class_ = rows_by_class(test.labels, all_rows(test.size()), test.classes());
-  std::vector<MethodParts> parts;
-  for (const std::string& method : panel.methods) parts.push_back(parts_of(method));
+  std::vector<labelshift::Method> parts;
+  for (const std::string& method : panel.methods) parts.push_back(find_method(method));
 
   for (const PredictorKey& key : predictors_of(panel)) {
     const Predictions said = store.predictions(key, panel.augmentation);
     quality_.push_back({key.zeta, key.number, said.accuracy, said.calibration_error});
     std::vector<Probabilities>& known = predictors_[key.number];
-    for (const MethodParts& part : parts) {
+    for (const labelshift::Method& part : parts) {
       const auto same = [&](const Probabilities& p) {
         return p.zeta == part.zeta && p.calibration == part.calibration;
       };
       if (part.zeta != key.zeta || std::any_of(known.begin(), known.end(), same)) continue;
-      const Scores held_out{said.held_out, /*logits=*/true};
-      const Calibration calibration =
-          said.chosen
-              ? *said.chosen
-              : fit_calibration(find_calibration(part.calibration).kind, held_out, said.held_out_labels).calibration;
-      const CalibratedProbabilities source = apply_calibration(calibration, held_out);
+      const SourceExamples held_out{{said.held_out, /*logits=*/true}, said.held_out_labels, {}};
+      SourceFit fit = said.chosen ? summarise_with(*said.chosen, held_out, said.source_prior)
+                                  : fit_source(find_calibration(part.calibration).kind, held_out, said.source_prior);
       known.push_back({part.zeta, part.calibration,
-                       std::get<RowMajorMatrix<float>>(apply_calibration(calibration, {said.test, true}).values),
-                       summarise_source({source.view(), said.held_out_labels, {}}, said.source_prior)});
+                       std::get<RowMajorMatrix<float>>(apply_calibration(fit.calibration, {said.test, true}).values),
+                       std::move(fit.summary)});
     }
   }
-  for (const MethodParts& part : parts) {
+  for (const labelshift::Method& part : parts) {
     const std::vector<Probabilities>& known = predictors_.front();
     const auto at = std::find_if(known.begin(), known.end(), [&](const Probabilities& p) {
       return p.zeta == part.zeta && p.calibration == part.calibration;

@@ -9,14 +9,6 @@
 
 namespace labelshift {
 
-/// The three parts of a method of a panel.
-struct MethodParts {
-  Zeta zeta;
-  std::string calibration;  // a row of calibrations(), or "auto" with a zeta that is chosen
-  std::string estimator;
-};
-MethodParts parts_of(const std::string& method);
-
 /// One estimate.
 struct TrialRow {
   int method = 0;  // into the panel's methods

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "labelshift/core/rng.hpp"
+#include "labelshift/learning/methods.hpp"
 #include "labelshift/learning/model_selection.hpp"
 
 namespace labelshift {
@@ -100,7 +101,8 @@ double TrainingCost::of_federation(const RunSettings& settings) {
   const double seconds = per_example(federation.model, shape_of(data), data.classes) *
                          (federation.rounds * cohort * seen + kForwardShare * evaluations * nodes * tested);
   if (!ratio.estimated()) return seconds;
-  const double trainings = ratio.method == "auto" ? static_cast<double>(SelectionSettings().zetas.size()) : 1.0;
+  const double trainings =
+      find_method(ratio.method).chooses() ? static_cast<double>(SelectionSettings().zetas.size()) : 1.0;
   const double learners = ratio.goal_node > 0 ? 1.0 : nodes;
   const double predictor = ratio.predictor == PredictorScope::kFederated
                                ? ratio.rounds * cohort * static_cast<double>(local.batch)

@@ -137,15 +137,17 @@ class Coordinator {
     };
     const int first = state_.round;
     Request request = request_for<Train>({});
+    TrainingSums<double> sums{.parts = std::vector<double>(static_cast<std::size_t>(algorithm->answer_parts().size()))};
     while (state_.round < settings_.rounds) {
       const int round = state_.round + 1;
       request.round = static_cast<std::uint64_t>(round);
       algorithm->make_request(request.weights);
       const auto done = static_cast<double>(round - 1 - first) / (settings_.rounds - first);
-      const auto outcome = run_round(*algorithm, shared.parameters(), request, round,
-                                     {phase::kTraining, done, 1.0 / (settings_.rounds - first)});
+      auto outcome = run_round(*algorithm, shared.parameters(), request, round, std::move(sums),
+                               {phase::kTraining, done, 1.0 / (settings_.rounds - first)});
       algorithm->server_update(outcome.sums);
       conversation_.count(outcome.contributed, round);
+      sums = std::move(outcome.sums);  // memory of the right size for the next
       state_.round = round;
       if (round % settings_.evaluate_every == 0 || round == settings_.rounds) evaluate(*algorithm);
       tell_checkpoint(whole_state);
@@ -155,22 +157,23 @@ class Coordinator {
 
   /// Asks the nodes of a round, and again where the algorithm needs everybody and somebody is missing.
   TaskOutcome<Train> run_round(const FederatedAlgorithm& algorithm, Index parameters, const Request& request, int round,
-                               const Conversation::Place& place) {
+                               TrainingSums<double> sums, const Conversation::Place& place) {
     const std::vector<Index> cohort = sample_nodes(settings_, Stream::kCohort, round, all());
     const Index quorum =
         settings_.patience.quorum == 0 ? std::ssize(cohort) : std::min(settings_.patience.quorum, std::ssize(cohort));
     for (int repeats = 0;; ++repeats) {
-      auto outcome = conversation_.ask<Train>(
-          place,
-          {.request = request,
-           .nodes = cohort,
-           .sums = {.parts = std::vector<double>(static_cast<std::size_t>(algorithm.answer_parts().size()))},
-           .accept = [&](Index, Answer& answer) { accept_update(answer, parameters); }},
-          settings_.patience);
+      auto outcome =
+          conversation_.ask<Train>(place,
+                                   {.request = request,
+                                    .nodes = cohort,
+                                    .sums = std::move(sums),
+                                    .accept = [&](Index, Answer& answer) { accept_update(answer, parameters); }},
+                                   settings_.patience);
       const bool enough = std::ssize(outcome.contributed) >= quorum && !outcome.contributed.empty();
       if (!enough && settings_.patience.quorum == 0) outcome.failed.front().raise();
       if (enough && (outcome.failed.empty() || algorithm.when_missing() == MissingNodes::kRenormalise)) return outcome;
       if (repeats == kMostRepeats) outcome.failed.front().raise();
+      sums = std::move(outcome.sums);
     }
   }
 

@@ -59,7 +59,7 @@ void check_settings(const FederationSettings& settings, Index nodes) {
   need(!ratio.max_ratio || *ratio.max_ratio > 0.0, "ratio.max-ratio",
        "max-ratio is not positive; leave it out for no limit");
   if (!ratio.estimated()) return;
-  if (ratio.method != "auto") find_method(ratio.method);
+  const Method& method = find_method(ratio.method);
   need(ratio.fraction > 0.0 && ratio.fraction <= 1.0, "ratio.fraction",
        fmt::format("fraction is {}, expected more than 0 and at most 1", ratio.fraction));
   fraction(ratio.held_out, "ratio.held-out", false);
@@ -78,7 +78,7 @@ void check_settings(const FederationSettings& settings, Index nodes) {
   need(!pairwise || settings.weighting == Weighting::kNodes, "training.weighting",
        "exchange = \"pairwise\" weighs nodes equally; drop weighting = \"pooled\"");
   if (pairwise || federated)
-    need(find_estimator(estimator_of(ratio.method)).family == EstimatorFamily::kLikelihood, "ratio.method",
+    need(find_estimator(method.estimator).family == EstimatorFamily::kLikelihood, "ratio.method",
          fmt::format("method {} needs a confusion matrix of each node's own predictor; use predictor = \"local\" and "
                      "exchange = \"local\", or a likelihood method such as vrls",
                      ratio.method));

@@ -40,7 +40,7 @@ enum class Weighting { kNodes, kPooled };
 
 /// Phase 1 and 2 of Alg. 2.
 struct RatioSettings {
-  std::string method = "none";  // a row of methods(), "auto": zeta, epochs and calibration chosen, "true" or "none"
+  std::string method = "none";  // a row of methods(), "true" or "none"
   PredictorScope predictor = PredictorScope::kLocal;
   RatioExchange exchange = RatioExchange::kLocal;
   NetChoice net{"mlp", {}};

@@ -18,8 +18,6 @@
 namespace labelshift {
 namespace {
 
-constexpr const char* kAuto = "auto";
-
 std::vector<Index> present_classes(const Eigen::VectorXd& prior) {
   std::vector<Index> present;
   for (Index c = 0; c < prior.size(); ++c)
@@ -49,38 +47,14 @@ std::vector<int> labels_among(const Dataset& data, std::span<const Index> rows, 
   return labels;
 }
 
-/// Fits a calibration as if the examples had this prior: with few of a class the held-out ones have another mix than
-/// those trained on, and a bias a class would make that difference part of f.
-Calibration fit_at_prior(CalibrationKind kind, const RowMajorMatrix<float>& logits, std::span<const int> labels,
-                         const Eigen::VectorXd& prior) {
-  Eigen::VectorXd counts = Eigen::VectorXd::Zero(prior.size());
-  for (const int label : labels) counts[label] += 1.0;
-  // A class without an example leaves nothing to fit its bias to.
-  if (kind != CalibrationKind::kNone && (counts.array() == 0.0).any()) kind = CalibrationKind::kTemperature;
-  std::vector<double> weights;
-  for (const int label : labels) weights.push_back(prior[label] / counts[label]);
-  return fit_calibration(kind, {logits, /*logits=*/true}, labels, weights).calibration;
-}
-
 }  // namespace
-
-bool needs_held_out(const std::string& method) {
-  if (method == kAuto) return true;
-  const MethodEntry& entry = find_method(method);
-  return find_calibration(entry.calibration).kind != CalibrationKind::kNone ||
-         find_estimator(entry.estimator).family != EstimatorFamily::kLikelihood;
-}
-
-std::string estimator_of(const std::string& method) {
-  return method == kAuto ? SelectionSettings().estimator : find_method(method).estimator;
-}
 
 PredictorRows predictor_rows(const Dataset& data, std::span<const Index> rows, const RatioSettings& settings,
                              std::uint64_t seed) {
   PredictorRows result{.train = {rows.begin(), rows.end()}};
   if (settings.fraction < 1.0)
     result.train = stratified_part(data.labels, rows, data.classes(), Fraction{settings.fraction}, seed);
-  if (!needs_held_out(settings.method)) return result;
+  if (!find_method(settings.method).needs_held_out()) return result;
   HoldOut split = hold_out_repeated(data.labels, result.train, data.classes(), Fraction{settings.held_out}, seed);
   result.train = std::move(split.kept);
   result.held_out = std::move(split.held_out);
@@ -92,16 +66,16 @@ LocalPredictor train_local_predictor(const RatioSettings& settings, const NetSpe
                                      const std::atomic<bool>& cancelled) {
   PredictorRows part = predictor_rows(data, rows, settings, seed);
   LocalPredictor result{.net = make_net(spec, seed, device),
-                        .source_prior = empirical_prior(class_counts(data.labels, part.train, data.classes())),
-                        .held_out = std::move(part.held_out)};
+                        .source_prior = empirical_prior(class_counts(data.labels, part.train, data.classes()))};
   const std::vector<Index> present = present_classes(result.source_prior);
-  result.calibration = Calibration::identity(static_cast<Index>(present.size()));
+  result.fit = known_fit(Calibration::identity(std::ssize(present)), result.source_prior);
   TrainingSettings training{.epochs = settings.epochs,
                             .stop_below = settings.stop_below,
                             .adam = {.learning_rate = settings.learning_rate, .weight_decay = settings.weight_decay},
                             .seed = seed};
   const TrainingExamples examples{data, part.train, {}};
-  if (settings.method == kAuto) {
+  const Method& method = find_method(settings.method);
+  if (method.chooses()) {
     std::vector<std::string> missing;
     for (Index c = 0; c < data.classes(); ++c)
       if (result.source_prior[c] == 0.0) missing.push_back(data.class_names[static_cast<std::size_t>(c)]);
@@ -110,64 +84,56 @@ LocalPredictor train_local_predictor(const RatioSettings& settings, const NetSpe
                   fmt::format("method auto judges predictors by examples of every class, and there is none of {}; use "
                               "another method, or the federated predictor",
                               fmt::join(missing, ", ")));
-    const Selection selection = choose_predictor(*result.net, examples, result.held_out, training, {},
+    const Selection selection = choose_predictor(*result.net, examples, part.held_out, training, {},
                                                  [&](std::string_view, double) { return !cancelled.load(); });
     if (cancelled) throw Stopped{};
-    result.calibration = selection.calibration.calibration;
+    result.fit.calibration = selection.calibration.calibration;
     return result;
   }
   if (present.size() == 1) return result;  // there is nothing to tell apart
-  const MethodEntry& method = find_method(settings.method);
-  training.zeta = method.zeta;
+  training.zeta = *method.zeta;
   const TrainingResult trained =
       train_predictor(*result.net, examples, training, {.step = [&](double) { return !cancelled.load(); }});
   if (trained.stopped_by == TrainingStop::kObserver) throw Stopped{};
-  if (!result.held_out.empty()) {
-    const RowMajorMatrix<float> logits = columns_of(evaluate_logits(*result.net, data, result.held_out), present);
-    result.calibration =
-        fit_at_prior(find_calibration(method.calibration).kind, logits, labels_among(data, result.held_out, present),
-                     entries_of(result.source_prior, present));
-  }
+  if (part.held_out.empty()) return result;
+  const RowMajorMatrix<float> logits = columns_of(evaluate_logits(*result.net, data, part.held_out), present);
+  const std::vector<int> labels = labels_among(data, part.held_out, present);
+  result.fit = fit_source(find_calibration(method.calibration).kind, {{logits, /*logits=*/true}, labels, {}},
+                          result.fit.summary.label_prior);
   return result;
 }
 
-Eigen::VectorXd estimate_target_prior(Net& net, const Eigen::VectorXd& source_prior, const Calibration& calibration,
-                                      const std::string& estimator, const TargetProblem& problem) {
+SourceFit known_fit(const Calibration& calibration, const Eigen::VectorXd& source_prior) {
+  return {calibration, {.label_prior = entries_of(source_prior, present_classes(source_prior))}};
+}
+
+Eigen::VectorXd estimate_target_prior(Net& net, const Eigen::VectorXd& source_prior, const SourceFit& fit,
+                                      const std::string& estimator, const Dataset& target,
+                                      std::span<const Index> rows) {
   const std::vector<Index> present = present_classes(source_prior);
   Eigen::VectorXd q = Eigen::VectorXd::Zero(source_prior.size());
-  if (problem.target_rows.empty()) return q;  // a node without test data has no target
+  if (rows.empty()) return q;  // a node without test data has no target
   if (present.size() == 1) {
     q[present.front()] = 1.0;
     return q;
   }
-  const auto probs_of = [&](const Dataset& data, std::span<const Index> rows) {
-    return apply_calibration(calibration, {columns_of(evaluate_logits(net, data, rows), present), /*logits=*/true});
-  };
-  SourceSummary source{.label_prior = entries_of(source_prior, present)};
   const EstimatorEntry& entry = find_estimator(estimator);
-  if (entry.family != EstimatorFamily::kLikelihood) {
-    if (problem.held_out.empty())
-      throw Error(
-          ErrorKind::kInput,
-          fmt::format("{} needs source examples that the predictor was not trained on, and this node has too few "
-                      "to hold any out; use a likelihood method such as vrls",
-                      estimator));
-    const CalibratedProbabilities probs = probs_of(*problem.source, problem.held_out);
-    source =
-        summarise_source({.probs = probs.view(), .labels = labels_among(*problem.source, problem.held_out, present)},
-                         source.label_prior);
-  }
-  const CalibratedProbabilities target = probs_of(problem.target, problem.target_rows);
+  if (entry.family != EstimatorFamily::kLikelihood && !fit.summary.confusion)
+    throw Error(ErrorKind::kInput,
+                fmt::format("{} needs source examples that the predictor was not trained on, and this node has too few "
+                            "to hold any out; use a likelihood method such as vrls",
+                            estimator));
+  const RowMajorMatrix<float> logits = columns_of(evaluate_logits(net, target, rows), present);
   Eigen::VectorXd ratio;
   try {
-    ratio = make_estimator(entry)->estimate(source, {.probs = target.view()}).ratio;
+    ratio = estimate_ratio(fit, *make_estimator(entry), {logits, /*logits=*/true}).ratio;
   } catch (const Error& error) {  // which knows classes by their number among those present
     std::vector<std::string> names;
-    for (const Index c : present) names.push_back(problem.target.class_names[static_cast<std::size_t>(c)]);
+    for (const Index c : present) names.push_back(target.class_names[static_cast<std::size_t>(c)]);
     throw error.reworded(fmt::format("{} (its classes, from 0: {})", error.what(), fmt::join(names, ", ")));
   }
   for (std::size_t c = 0; c < present.size(); ++c)
-    q[present[c]] = source.label_prior[static_cast<Index>(c)] * ratio[static_cast<Index>(c)];
+    q[present[c]] = fit.summary.label_prior[static_cast<Index>(c)] * ratio[static_cast<Index>(c)];
   return q;
 }
 

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <memory>
 
-#include "labelshift/core/calibration.hpp"
+#include "labelshift/core/source_fit.hpp"
 #include "labelshift/federation/federation_settings.hpp"
 #include "labelshift/learning/net.hpp"
 
@@ -20,18 +20,11 @@ struct PredictorRows {
 PredictorRows predictor_rows(const Dataset& data, std::span<const Index> rows, const RatioSettings& settings,
                              std::uint64_t seed);
 
-/// Whether a method needs source examples that its predictor was not trained on.
-bool needs_held_out(const std::string& method);
-
-/// The estimator of a method; the default one of "auto".
-std::string estimator_of(const std::string& method);
-
 /// f_k of Alg. 2, for the classes its node holds.
 struct LocalPredictor {
   std::unique_ptr<Net> net;
   Eigen::VectorXd source_prior;  // (m) of the examples it was trained on; 0 for a class the node does not hold
-  Calibration calibration;       // of the classes it holds, in order
-  std::vector<Index> held_out;   // rows
+  SourceFit fit;  // of the classes it holds, in order; with confusion matrices where examples were held out
 };
 
 /// Alg. 2 line 3: trains the method's predictor on one node's examples. Throws Stopped if `cancelled` is set.
@@ -39,15 +32,12 @@ LocalPredictor train_local_predictor(const RatioSettings& settings, const NetSpe
                                      std::span<const Index> rows, std::uint64_t seed, Device device,
                                      const std::atomic<bool>& cancelled);
 
-/// Alg. 2 line 4: q (m), the prior of these unlabelled examples among the classes of positive source prior.
-/// `held_out` are source examples for estimators with a confusion matrix.
-struct TargetProblem {
-  const Dataset& target;
-  std::span<const Index> target_rows;
-  const Dataset* source = nullptr;
-  std::span<const Index> held_out;
-};
-Eigen::VectorXd estimate_target_prior(Net& net, const Eigen::VectorXd& source_prior, const Calibration& calibration,
-                                      const std::string& estimator, const TargetProblem& problem);
+/// A fit without examples: this calibration, of the classes of positive prior, and their prior.
+SourceFit known_fit(const Calibration& calibration, const Eigen::VectorXd& source_prior);
+
+/// Alg. 2 line 4: q (m), the prior of these unlabelled examples among the classes of positive source prior. `fit` is of
+/// those. Throws Error{kInput} if the estimator needs confusion matrices and the fit has none.
+Eigen::VectorXd estimate_target_prior(Net& net, const Eigen::VectorXd& source_prior, const SourceFit& fit,
+                                      const std::string& estimator, const Dataset& target, std::span<const Index> rows);
 
 }  // namespace labelshift

@@ -10,6 +10,7 @@
 #include "labelshift/core/probabilities.hpp"
 #include "labelshift/federation/streams.hpp"
 #include "labelshift/learning/evaluation.hpp"
+#include "labelshift/learning/methods.hpp"
 
 namespace labelshift {
 namespace {
@@ -47,9 +48,9 @@ LocalPredictor local_predictor(NodeContext& node) {
 
 VectorXd local_estimate(NodeContext& node) {
   const LocalPredictor predictor = local_predictor(node);
-  VectorXd q = estimate_target_prior(*predictor.net, predictor.source_prior, predictor.calibration,
-                                     estimator_of(node.settings().ratio.method),
-                                     {node.test_data(), node.parts().estimate, &node.train_data(), predictor.held_out});
+  VectorXd q = estimate_target_prior(*predictor.net, predictor.source_prior, predictor.fit,
+                                     find_method(node.settings().ratio.method).estimator, node.test_data(),
+                                     node.parts().estimate);
   node.remember_class_numbers(kEstimateEntry, q);
   return q;
 }
@@ -57,8 +58,9 @@ VectorXd local_estimate(NodeContext& node) {
 /// q_k by the predictor that a request brought.
 VectorXd estimate_with(NodeContext& node, const VectorXd& prior, const Calibration& calibration) {
   node.predictor().take(node.call().request.weights, node.call().serial);
-  return estimate_target_prior(node.predictor().net(), prior, calibration, estimator_of(node.settings().ratio.method),
-                               {node.test_data(), node.parts().estimate});
+  return estimate_target_prior(node.predictor().net(), prior, known_fit(calibration, prior),
+                               find_method(node.settings().ratio.method).estimator, node.test_data(),
+                               node.parts().estimate);
 }
 
 }  // namespace
@@ -99,8 +101,8 @@ TaskAnswer<Share> answer(NodeContext& node, const Share&) {
   Calibration full = Calibration::identity(m);  // a class without examples is left alone
   for (Index c = 0, held = 0; c < m; ++c) {
     if (predictor.source_prior[c] == 0.0) continue;
-    full.scale[c] = predictor.calibration.scale[held];
-    full.bias[c] = predictor.calibration.bias[held++];
+    full.scale[c] = predictor.fit.calibration.scale[held];
+    full.bias[c] = predictor.fit.calibration.bias[held++];
   }
   TaskAnswer<Share> answer;
   answer.report = {.predictor = {predictor.source_prior, full.scale, full.bias},

@@ -8,7 +8,6 @@
 
 #include "labelshift/core/error.hpp"
 #include "labelshift/engine/float_loops.hpp"
-#include "labelshift/federation/local_ratio.hpp"
 #include "labelshift/federation/server_step.hpp"
 #include "labelshift/learning/methods.hpp"
 #include "labelshift/learning/model_selection.hpp"
@@ -179,8 +178,8 @@ class RatioPhase {
     const VectorXd uniform = VectorXd::Constant(classes(), 1.0 / static_cast<double>(classes()));
     const VectorXd balance = made_up(uniform);
     give_ratios(Ratio::Kind::kBalance, phase::kPredictor, {phase::kPredictor}, [&](Index) { return balance; });
-    std::vector<double> zetas = SelectionSettings().zetas;
-    if (ratio.method != "auto") zetas = {find_method(ratio.method).zeta};
+    const Method& method = find_method(ratio.method);
+    const std::vector<double> zetas = method.zeta ? std::vector{*method.zeta} : SelectionSettings().zetas;
     Temperature::Request temperatures{.shares = census_.holders.cwiseInverse(), .scales = VectorXd(kTemperatures)};
     for (int i = 0; i < kTemperatures; ++i)
       temperatures.scales[i] = std::pow(10.0, 2.0 * i / (kTemperatures - 1) - 1.0);
@@ -190,7 +189,7 @@ class RatioPhase {
     for (std::size_t run = 0; run < zetas.size(); ++run) {
       const double done = static_cast<double>(run) * part;
       std::vector<float> weights = train_together(zetas[run], done, part);
-      if (!needs_held_out(ratio.method)) {
+      if (!method.needs_held_out()) {
         best = std::move(weights);
         break;
       }

@@ -1,15 +1,13 @@
 #include "labelshift/learning/methods.hpp"
 
-#include <vector>
-
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/calibration.hpp"
 #include "labelshift/core/estimators.hpp"
-#include "labelshift/core/probabilities.hpp"
+#include "labelshift/core/settings.hpp"
 
 namespace labelshift {
 namespace {
 
-constexpr MethodEntry kMethods[] = {
+constexpr Method kMethods[] = {
     {"vrls", "Eq. (4) with zeta = 1, then BCTS, then Eq. (3)", 1.0, "bcts", "mlls-sqp"},
     {"vrls-raw", "the paper to the letter: zeta = 1 and no calibration", 1.0, "none", "mlls-sqp"},
     {"vrls-ts", "vrls with one temperature and no biases, as the authors' code calibrates", 1.0, "ts", "mlls-sqp"},
@@ -31,26 +29,22 @@ constexpr MethodEntry kMethods[] = {
     {"bbse", "the confusion matrix of predicted labels", 0.0, "none", "bbse"},
     {"bbse-soft", "the confusion matrix of probabilities", 0.0, "none", "bbse-soft"},
     {"rlls", "the confusion matrix with |r - 1|_2 regularised", 0.0, "none", "rlls"},
+    {"auto", "zeta, epochs and calibration chosen on held-out source examples, then Eq. (3)", {}, "none", "mlls-sqp"},
 };
 
 }  // namespace
 
-std::span<const MethodEntry> methods() {
+bool Method::needs_held_out() const {
+  return chooses() || find_calibration(calibration).kind != CalibrationKind::kNone ||
+         find_estimator(estimator).family != EstimatorFamily::kLikelihood;
+}
+
+std::span<const Method> methods() {
   return kMethods;
 }
 
-const MethodEntry& find_method(const std::string& name) {
+const Method& find_method(const std::string& name) {
   return find_entry(kMethods, "method", name);
-}
-
-RatioEstimate estimate_ratio(const MethodEntry& method, const SourceExamples& source,
-                             const Eigen::VectorXd& source_prior, const Scores& target) {
-  const CalibrationKind kind = find_calibration(method.calibration).kind;
-  const Calibration calibration = fit_calibration(kind, source.scores, source.labels, source.weights).calibration;
-  const CalibratedProbabilities source_probs = apply_calibration(calibration, source.scores);
-  const CalibratedProbabilities target_probs = apply_calibration(calibration, target);
-  const SourceSummary summary = summarise_source({source_probs.view(), source.labels, source.weights}, source_prior);
-  return make_estimator(find_estimator(method.estimator))->estimate(summary, {.probs = target_probs.view()});
 }
 
 }  // namespace labelshift

@@ -1,31 +1,30 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
-
-#include "labelshift/core/label_shift.hpp"
 
 namespace labelshift {
 
 /// A way from labelled source data to a ratio: how the predictor is trained, how it is calibrated on source examples it
-/// was not trained on, and which estimator looks at what it says of the target.
-struct MethodEntry {
+/// was not trained on, and which estimator looks at what it says of the target. The second and third part are
+/// core/source_fit.hpp, whoever runs the method.
+struct Method {
   const char* name;
   const char* summary;
-  double zeta;              // of Eq. (4)
-  const char* calibration;  // a row of calibrations()
-  const char* estimator;    // a row of estimators()
+  std::optional<double> zeta;  // of Eq. (4); nothing: it is chosen, with epochs and calibration, see choose_predictor()
+  const char* calibration;     // a row of calibrations(), unless it is chosen
+  const char* estimator;       // a row of estimators()
+
+  bool chooses() const { return !zeta; }
+  /// Whether it needs source examples that its predictor was not trained on.
+  bool needs_held_out() const;
 };
 
 /// Every method with a name. `labelshift estimators` and shared tests walk these rows; figures name theirs.
-std::span<const MethodEntry> methods();
+std::span<const Method> methods();
 
 /// The row called `name`. Throws Error{kUsage} with a suggestion if there is none.
-const MethodEntry& find_method(const std::string& name);
-
-/// The second and third part of a method, for a predictor trained with its zeta: calibrates on `source`, then
-/// estimates. `source_prior` is p_tr, of the examples the predictor was trained on.
-RatioEstimate estimate_ratio(const MethodEntry& method, const SourceExamples& source,
-                             const Eigen::VectorXd& source_prior, const Scores& target);
+const Method& find_method(const std::string& name);
 
 }  // namespace labelshift

@@ -11,6 +11,7 @@
 #include "labelshift/core/error.hpp"
 #include "labelshift/core/estimators.hpp"
 #include "labelshift/core/probabilities.hpp"
+#include "labelshift/core/source_fit.hpp"
 #include "labelshift/data/shifts.hpp"
 #include "labelshift/learning/checkpoint.hpp"
 #include "labelshift/learning/evaluation.hpp"
@@ -123,15 +124,13 @@ PriorTrials::Score PriorTrials::score(const RowMajorMatrix<float>& logits, const
     const std::vector<Index>& fitted = halves_[1 - judged].rows;
     const RowMajorMatrix<float> fit_logits = rows_of(logits, fitted);
     const std::vector<int> fit_labels = entries_of(labels_, fitted);
-    const Calibration fit =
-        fit_calibration(find_calibration(calibration).kind, {fit_logits, /*logits=*/true}, fit_labels).calibration;
-    const auto fit_probs = apply_calibration(fit, {fit_logits, /*logits=*/true});
-    const SourceSummary source = summarise_source({.probs = fit_probs.view(), .labels = fit_labels}, source_prior_);
+    const SourceFit fit =
+        fit_source(find_calibration(calibration).kind, {{fit_logits, /*logits=*/true}, fit_labels, {}}, source_prior_);
     RowMajorMatrix<float> probs(logits.rows(), logits.cols());
-    apply_calibration(fit, {logits, /*logits=*/true}, 0, probs);
+    apply_calibration(fit.calibration, {logits, /*logits=*/true}, 0, probs);
     for (const Trial& trial : halves_[judged].trials) {
       const RowMajorMatrix<float> sample = rows_of(probs, trial.rows);
-      const RatioEstimate estimate = estimator->estimate(source, {.probs = sample});
+      const RatioEstimate estimate = estimator->estimate(fit.summary, {.probs = sample});
       const double error = (estimate.ratio - trial.ratio).squaredNorm() / static_cast<double>(trial.ratio.size());
       sum += error;
       squares += error * error;
