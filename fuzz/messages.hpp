@@ -4,7 +4,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/error.hpp"
 #include "labelshift/engine/tasks.hpp"
 
 /// What the fuzzer and the test of its corpus do with bytes from a peer.

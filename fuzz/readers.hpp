@@ -6,16 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/data/cifar_reader.hpp"
-#include "labelshift/data/csv_reader.hpp"
-#include "labelshift/data/idx_reader.hpp"
-#include "labelshift/data/image_decoder.hpp"
-#include "labelshift/data/label_file.hpp"
-#include "labelshift/data/npy_reader.hpp"
-#include "labelshift/data/safetensors.hpp"
-#include "labelshift/data/table_reader.hpp"
-#include "labelshift/data/tar_reader.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/data/datasets/cifar_reader.hpp"
+#include "labelshift/data/datasets/idx_reader.hpp"
+#include "labelshift/data/datasets/image_decoder.hpp"
+#include "labelshift/data/datasets/table_reader.hpp"
+#include "labelshift/data/files/csv_reader.hpp"
+#include "labelshift/data/files/input_file.hpp"
+#include "labelshift/data/files/label_file.hpp"
+#include "labelshift/data/files/npy_reader.hpp"
+#include "labelshift/data/files/safetensors.hpp"
+#include "labelshift/data/files/tar_reader.hpp"
 
 /// What the fuzzers and the test of their corpus do with a file: read it, use everything that was read, and let pass
 /// nothing but Error{kInput}, or Error{kUsage} where the reader was asked for a column that need not be there.

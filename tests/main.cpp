@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-#include "labelshift/core/cpu.hpp"
+#include "labelshift/core/base/cpu.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "bench/core/mixture_rows.hpp"
-#include "labelshift/core/blas.hpp"
+#include "labelshift/core/base/blas.hpp"
 #include "labelshift/core/label_shift.hpp"
 
 namespace labelshift::bench {

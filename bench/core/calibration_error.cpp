@@ -17,15 +17,15 @@
 #include <string>
 #include <vector>
 
-#include "labelshift/core/blas.hpp"
-#include "labelshift/core/estimators.hpp"
+#include "labelshift/core/base/blas.hpp"
+#include "labelshift/core/base/parallel.hpp"
+#include "labelshift/core/base/rng.hpp"
+#include "labelshift/core/estimators/estimators.hpp"
 #include "labelshift/core/label_shift.hpp"
-#include "labelshift/core/parallel.hpp"
-#include "labelshift/core/probabilities.hpp"
-#include "labelshift/core/rng.hpp"
-#include "labelshift/data/class_names.hpp"
-#include "labelshift/data/label_file.hpp"
-#include "labelshift/data/matrix_file.hpp"
+#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/data/datasets/class_names.hpp"
+#include "labelshift/data/files/label_file.hpp"
+#include "labelshift/data/files/matrix_file.hpp"
 
 namespace labelshift {
 namespace {

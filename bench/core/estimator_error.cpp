@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "labelshift/core/calibration.hpp"
-#include "labelshift/core/estimators.hpp"
-#include "labelshift/core/probabilities.hpp"
+#include "labelshift/core/calibration/calibration.hpp"
+#include "labelshift/core/estimators/estimators.hpp"
+#include "labelshift/core/likelihood/probabilities.hpp"
 #include "tests/core/gaussian_problem.hpp"
 
 int main() {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <vector>
 
-#include "labelshift/core/ratio_estimator.hpp"
-#include "labelshift/core/rng.hpp"
+#include "labelshift/core/base/rng.hpp"
+#include "labelshift/core/estimators/ratio_estimator.hpp"
 
 namespace labelshift::bench {
 

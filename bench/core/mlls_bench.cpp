@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "bench/core/mixture_rows.hpp"
-#include "labelshift/core/blas.hpp"
-#include "labelshift/core/estimators.hpp"
+#include "labelshift/core/base/blas.hpp"
+#include "labelshift/core/estimators/estimators.hpp"
 
 // One solve against the limits of the machine, timed in turn in one run: a streaming read of the matrix, and an A^T A
 // product by BLAS. Look at the counters: "reads" = solve / read and "products" = solve / (read + product), of medians.

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "labelshift/core/rng.hpp"
+#include "labelshift/core/base/rng.hpp"
 #include "labelshift/engine/in_process/in_process_engine.hpp"
 #include "labelshift/federation/federation.hpp"
 #include "labelshift/federation/node_program.hpp"

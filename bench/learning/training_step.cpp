@@ -8,7 +8,7 @@
 #include <ctime>
 #include <thread>
 
-#include "labelshift/core/rng.hpp"
+#include "labelshift/core/base/rng.hpp"
 #include "labelshift/learning/net.hpp"
 #include "labelshift/learning/optimiser.hpp"
 #include "labelshift/learning/training_threads.hpp"

@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "labelshift/data/label_file.hpp"
-#include "labelshift/data/matrix_file.hpp"
-#include "labelshift/data/matrix_writer.hpp"
+#include "labelshift/data/files/label_file.hpp"
+#include "labelshift/data/files/matrix_file.hpp"
+#include "labelshift/data/files/matrix_writer.hpp"
 #include "tests/cli/run_command.hpp"
 
 namespace labelshift {

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "labelshift/core/cpu.hpp"
-#include "labelshift/core/version.hpp"
+#include "labelshift/core/base/cpu.hpp"
+#include "labelshift/core/base/version.hpp"
 #include "tests/cli/run_command.hpp"
 
 namespace labelshift {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "labelshift/core/version.hpp"
+#include "labelshift/core/base/version.hpp"
 #include "tests/cli/run_command.hpp"
 
 namespace labelshift {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "labelshift/core/calibration.hpp"
-#include "labelshift/core/probabilities.hpp"
-#include "labelshift/data/matrix_file.hpp"
+#include "labelshift/core/calibration/calibration.hpp"
+#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/data/files/matrix_file.hpp"
 #include "tests/cli/run_command.hpp"
 
 namespace labelshift {

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "labelshift/data/matrix_file.hpp"
-#include "labelshift/data/matrix_writer.hpp"
+#include "labelshift/data/files/matrix_file.hpp"
+#include "labelshift/data/files/matrix_writer.hpp"
 #include "tests/cli/run_command.hpp"
 
 namespace labelshift {

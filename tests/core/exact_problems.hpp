@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "labelshift/core/probabilities.hpp"
-#include "labelshift/core/rng.hpp"
+#include "labelshift/core/base/rng.hpp"
+#include "labelshift/core/likelihood/probabilities.hpp"
 
 namespace labelshift {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "labelshift/core/rng.hpp"
+#include "labelshift/core/base/rng.hpp"
 
 namespace labelshift {
 

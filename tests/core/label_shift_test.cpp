@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "labelshift/core/bootstrap.hpp"
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/probabilities.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/inference/bootstrap.hpp"
+#include "labelshift/core/likelihood/probabilities.hpp"
 #include "tests/core/gaussian_problem.hpp"
 
 namespace labelshift {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/error.hpp"
 
 namespace labelshift {
 

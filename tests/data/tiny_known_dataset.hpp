@@ -1,6 +1,6 @@
 #pragma once
 
-#include "labelshift/data/known_datasets.hpp"
+#include "labelshift/data/datasets/known_datasets.hpp"
 #include "tests/data/dataset_bytes.hpp"
 
 namespace labelshift {

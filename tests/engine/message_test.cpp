@@ -11,7 +11,7 @@
 #include <string>
 
 #include "fuzz/messages.hpp"
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/error.hpp"
 #include "tests/data/scratch.hpp"
 
 namespace labelshift {

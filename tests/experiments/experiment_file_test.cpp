@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "labelshift/core/version.hpp"
+#include "labelshift/core/base/version.hpp"
 #include "labelshift/experiments/shipped_experiments.hpp"
 #include "tests/data/scratch.hpp"
 

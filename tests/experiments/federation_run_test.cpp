@@ -12,10 +12,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "labelshift/core/stopped.hpp"
-#include "labelshift/core/version.hpp"
-#include "labelshift/data/safetensors.hpp"
-#include "labelshift/data/sha256.hpp"
+#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/base/version.hpp"
+#include "labelshift/data/files/safetensors.hpp"
+#include "labelshift/data/files/sha256.hpp"
 #include "labelshift/experiments/federation_checkpoint.hpp"
 #include "labelshift/federation/node_context.hpp"
 #include "labelshift/learning/predictor.hpp"

@@ -5,8 +5,8 @@
 
 #include <set>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/data/augmentation.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/data/datasets/augmentation.hpp"
 #include "labelshift/experiments/ratio_trials.hpp"
 #include "labelshift/learning/methods.hpp"
 

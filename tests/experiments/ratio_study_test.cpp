@@ -8,8 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/data/sha256.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/data/files/sha256.hpp"
 #include "tests/data/scratch.hpp"
 
 namespace labelshift {

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "labelshift/core/estimators.hpp"
-#include "labelshift/core/source_fit.hpp"
-#include "labelshift/data/shifts.hpp"
+#include "labelshift/core/calibration/source_fit.hpp"
+#include "labelshift/core/estimators/estimators.hpp"
+#include "labelshift/data/datasets/shifts.hpp"
 #include "labelshift/learning/methods.hpp"
 #include "tests/data/scratch.hpp"
 

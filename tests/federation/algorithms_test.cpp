@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/error.hpp"
 
 namespace labelshift {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "labelshift/core/stopped.hpp"
+#include "labelshift/core/base/stopped.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "tests/data/scratch.hpp"
 #include "tests/federation/gaussian_federation.hpp"

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "labelshift/data/input_file.hpp"
+#include "labelshift/data/files/input_file.hpp"
 #include "tests/federation/gaussian_federation.hpp"
 
 // The example of docs/adding-an-algorithm.md.

@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "labelshift/core/rng.hpp"
+#include "labelshift/core/base/rng.hpp"
 #include "labelshift/engine/tasks.hpp"
 
 namespace labelshift {

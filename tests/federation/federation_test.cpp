@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <numeric>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/stopped.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/stopped.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/learning/optimiser.hpp"
 #include "tests/federation/gaussian_federation.hpp"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "labelshift/core/rng.hpp"
+#include "labelshift/core/base/rng.hpp"
 #include "labelshift/engine/in_process/in_process_engine.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/federation.hpp"

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <set>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/stopped.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/stopped.hpp"
 #include "labelshift/learning/net.hpp"
 #include "tests/federation/gaussian_federation.hpp"
 

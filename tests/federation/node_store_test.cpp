@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <thread>
 
-#include "labelshift/core/rng.hpp"
-#include "labelshift/data/sha256.hpp"
+#include "labelshift/core/base/rng.hpp"
+#include "labelshift/data/files/sha256.hpp"
 #include "tests/data/scratch.hpp"
 
 namespace labelshift {

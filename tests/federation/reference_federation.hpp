@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "labelshift/core/calibration.hpp"
-#include "labelshift/data/splits.hpp"
+#include "labelshift/core/calibration/calibration.hpp"
+#include "labelshift/data/datasets/splits.hpp"
 #include "labelshift/federation/federated_data.hpp"
 #include "labelshift/federation/federation_settings.hpp"
 #include "labelshift/learning/methods.hpp"

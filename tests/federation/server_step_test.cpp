@@ -5,8 +5,8 @@
 #include <cmath>
 #include <set>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/rng.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/rng.hpp"
 #include "tests/data/scratch.hpp"
 
 namespace labelshift {

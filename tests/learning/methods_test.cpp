@@ -4,9 +4,9 @@
 
 #include <set>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/estimators.hpp"
-#include "labelshift/core/source_fit.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/calibration/source_fit.hpp"
+#include "labelshift/core/estimators/estimators.hpp"
 #include "tests/core/gaussian_problem.hpp"
 
 namespace labelshift {

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <thread>
 
-#include "labelshift/core/rng.hpp"
+#include "labelshift/core/base/rng.hpp"
 #include "labelshift/learning/net_kernels.hpp"
 #include "labelshift/learning/optimiser.hpp"
 #include "labelshift/learning/training_threads.hpp"

@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "labelshift/core/version.hpp"
-#include "labelshift/data/matrix_writer.hpp"
-#include "labelshift/data/safetensors.hpp"
+#include "labelshift/core/base/version.hpp"
+#include "labelshift/data/files/matrix_writer.hpp"
+#include "labelshift/data/files/safetensors.hpp"
 #include "labelshift/learning/evaluation.hpp"
 #include "labelshift/learning/trainer.hpp"
 #include "labelshift/learning/weights.hpp"

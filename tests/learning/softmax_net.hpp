@@ -4,8 +4,8 @@
 #include <functional>
 #include <numeric>
 
-#include "labelshift/core/rng.hpp"
-#include "labelshift/data/splits.hpp"
+#include "labelshift/core/base/rng.hpp"
+#include "labelshift/data/datasets/splits.hpp"
 #include "labelshift/learning/net.hpp"
 #include "tests/core/gaussian_problem.hpp"
 

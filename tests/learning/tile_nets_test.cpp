@@ -7,8 +7,8 @@
 #include <cmath>
 #include <limits>
 
-#include "labelshift/core/cpu.hpp"
-#include "labelshift/core/rng.hpp"
+#include "labelshift/core/base/cpu.hpp"
+#include "labelshift/core/base/rng.hpp"
 #include "labelshift/learning/torch_backend.hpp"
 #include "tests/data/scratch.hpp"
 

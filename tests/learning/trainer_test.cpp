@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "labelshift/core/version.hpp"
-#include "labelshift/data/safetensors.hpp"
+#include "labelshift/core/base/version.hpp"
+#include "labelshift/data/files/safetensors.hpp"
 #include "labelshift/learning/checkpoint.hpp"
 #include "labelshift/learning/evaluation.hpp"
 #include "tests/data/scratch.hpp"

@@ -8,7 +8,7 @@
 #include <limits>
 #include <set>
 
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/error.hpp"
 #include "labelshift/report/svg.hpp"
 #include "tests/report/parse_xml.hpp"
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/error.hpp"
 #include "tests/report/parse_xml.hpp"
 
 namespace labelshift {

@@ -9,9 +9,9 @@
 #include "labelshift/cli/input.hpp"
 #include "labelshift/cli/result_output.hpp"
 #include "labelshift/cli/terminal.hpp"
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/probabilities.hpp"
-#include "labelshift/data/matrix_writer.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/data/files/matrix_writer.hpp"
 
 namespace labelshift::cli {
 namespace {

@@ -8,11 +8,12 @@
 
 #include "labelshift/cli/commands.hpp"
 #include "labelshift/cli/terminal.hpp"
-#include "labelshift/core/blas.hpp"
-#include "labelshift/core/cpu.hpp"
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/settings.hpp"
-#include "labelshift/core/version.hpp"
+#include "labelshift/core/base/blas.hpp"
+#include "labelshift/core/base/cpu.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/named_entries.hpp"
+#include "labelshift/core/base/settings.hpp"
+#include "labelshift/core/base/version.hpp"
 
 namespace labelshift::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/error.hpp"
 #include "labelshift/experiments/comparison.hpp"
 
 namespace labelshift::cli {

@@ -8,9 +8,9 @@
 #include "labelshift/cli/input.hpp"
 #include "labelshift/cli/progress.hpp"
 #include "labelshift/cli/terminal.hpp"
-#include "labelshift/core/error.hpp"
-#include "labelshift/data/dataset_install.hpp"
-#include "labelshift/data/known_datasets.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/data/datasets/dataset_install.hpp"
+#include "labelshift/data/datasets/known_datasets.hpp"
 
 namespace labelshift::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include "labelshift/cli/input.hpp"
 #include "labelshift/cli/result_output.hpp"
 #include "labelshift/cli/terminal.hpp"
-#include "labelshift/core/bootstrap.hpp"
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/inference/bootstrap.hpp"
 #include "labelshift/report/prior_plot.hpp"
 
 namespace labelshift::cli {

@@ -7,8 +7,8 @@
 #include "labelshift/cli/input.hpp"
 #include "labelshift/cli/result_output.hpp"
 #include "labelshift/cli/terminal.hpp"
-#include "labelshift/core/calibration.hpp"
-#include "labelshift/core/estimators.hpp"
+#include "labelshift/core/calibration/calibration.hpp"
+#include "labelshift/core/estimators/estimators.hpp"
 #ifdef LABELSHIFT_WITH_TORCH
 #include "labelshift/learning/methods.hpp"
 #endif

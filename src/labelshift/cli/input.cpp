@@ -9,14 +9,15 @@
 #include <cmath>
 #include <limits>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/estimators.hpp"
-#include "labelshift/core/probabilities.hpp"
-#include "labelshift/core/renormalise.hpp"
-#include "labelshift/data/class_names.hpp"
-#include "labelshift/data/label_file.hpp"
-#include "labelshift/data/text_lines.hpp"
-#include "labelshift/data/vector_file.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/named_entries.hpp"
+#include "labelshift/core/estimators/estimators.hpp"
+#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/renormalise.hpp"
+#include "labelshift/data/datasets/class_names.hpp"
+#include "labelshift/data/files/label_file.hpp"
+#include "labelshift/data/files/text_lines.hpp"
+#include "labelshift/data/files/vector_file.hpp"
 
 namespace labelshift::cli {
 namespace {

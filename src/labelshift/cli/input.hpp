@@ -11,8 +11,8 @@
 #include "labelshift/cli/progress.hpp"
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/label_shift.hpp"
-#include "labelshift/data/matrix_file.hpp"
-#include "labelshift/data/table_reader.hpp"
+#include "labelshift/data/datasets/table_reader.hpp"
+#include "labelshift/data/files/matrix_file.hpp"
 
 namespace labelshift::cli {
 

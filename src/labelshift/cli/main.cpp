@@ -4,9 +4,9 @@
 
 #include "labelshift/cli/command_line.hpp"
 #include "labelshift/cli/terminal.hpp"
-#include "labelshift/core/blas.hpp"
-#include "labelshift/core/cpu.hpp"
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/blas.hpp"
+#include "labelshift/core/base/cpu.hpp"
+#include "labelshift/core/base/error.hpp"
 
 namespace labelshift::cli {
 namespace {

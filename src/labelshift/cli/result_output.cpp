@@ -8,9 +8,9 @@
 
 #include "labelshift/cli/input.hpp"
 #include "labelshift/cli/terminal.hpp"
-#include "labelshift/core/estimators.hpp"
-#include "labelshift/core/probabilities.hpp"
-#include "labelshift/core/version.hpp"
+#include "labelshift/core/base/version.hpp"
+#include "labelshift/core/estimators/estimators.hpp"
+#include "labelshift/core/likelihood/probabilities.hpp"
 
 namespace labelshift::cli {
 namespace {

@@ -9,9 +9,9 @@
 #include "labelshift/cli/comparison_output.hpp"
 #include "labelshift/cli/input.hpp"
 #include "labelshift/cli/terminal.hpp"
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/stopped.hpp"
-#include "labelshift/core/version.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/base/version.hpp"
 #include "labelshift/experiments/comparison.hpp"
 #include "labelshift/learning/training_threads.hpp"
 

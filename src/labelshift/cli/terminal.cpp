@@ -12,10 +12,11 @@
 #include <filesystem>
 #include <iostream>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/stopped.hpp"
-#include "labelshift/data/input_file.hpp"
-#include "labelshift/data/output_file.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/data/files/errno_text.hpp"
+#include "labelshift/data/files/input_file.hpp"
+#include "labelshift/data/files/output_file.hpp"
 
 namespace labelshift::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "labelshift/data/printable.hpp"
+#include "labelshift/data/files/printable.hpp"
 
 namespace labelshift::cli {
 

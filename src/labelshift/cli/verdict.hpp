@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "labelshift/core/hypothesis_test.hpp"
+#include "labelshift/core/inference/hypothesis.hpp"
 
 namespace labelshift::cli {
 

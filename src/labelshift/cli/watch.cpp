@@ -12,12 +12,12 @@
 #include "labelshift/cli/input.hpp"
 #include "labelshift/cli/result_output.hpp"
 #include "labelshift/cli/terminal.hpp"
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/incremental.hpp"
-#include "labelshift/core/probabilities.hpp"
-#include "labelshift/core/renormalise.hpp"
-#include "labelshift/core/stopped.hpp"
-#include "labelshift/data/csv_reader.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/inference/incremental.hpp"
+#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/renormalise.hpp"
+#include "labelshift/data/files/csv_reader.hpp"
 
 namespace labelshift::cli {
 namespace {

@@ -7,14 +7,14 @@
 #include <memory>
 #include <vector>
 
-#include "labelshift/core/bootstrap.hpp"
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/estimators.hpp"
-#include "labelshift/core/fit_test.hpp"
-#include "labelshift/core/probabilities.hpp"
-#include "labelshift/core/row_block.hpp"
-#include "labelshift/core/scores.hpp"
-#include "labelshift/core/shift_test.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/calibration/prediction_quality.hpp"
+#include "labelshift/core/estimators/estimators.hpp"
+#include "labelshift/core/inference/bootstrap.hpp"
+#include "labelshift/core/inference/fit_hypothesis.hpp"
+#include "labelshift/core/inference/shift_hypothesis.hpp"
+#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/row_block.hpp"
 
 namespace labelshift {
 namespace {

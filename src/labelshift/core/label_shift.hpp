@@ -9,14 +9,14 @@
 #include <string_view>
 #include <vector>
 
-#include "labelshift/core/calibration.hpp"
-#include "labelshift/core/calibration_choice.hpp"
-#include "labelshift/core/error_bound.hpp"
-#include "labelshift/core/hypothesis_test.hpp"
-#include "labelshift/core/intervals.hpp"
-#include "labelshift/core/ratio_estimator.hpp"
-#include "labelshift/core/settings.hpp"
-#include "labelshift/core/source_fit.hpp"
+#include "labelshift/core/base/settings.hpp"
+#include "labelshift/core/calibration/calibration.hpp"
+#include "labelshift/core/calibration/calibration_choice.hpp"
+#include "labelshift/core/calibration/source_fit.hpp"
+#include "labelshift/core/estimators/ratio_estimator.hpp"
+#include "labelshift/core/inference/error_bound.hpp"
+#include "labelshift/core/inference/hypothesis.hpp"
+#include "labelshift/core/inference/intervals.hpp"
 
 namespace labelshift {
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/error.hpp"
 #include "labelshift/engine/message.hpp"
 #include "labelshift/engine/tree_sum.hpp"
 

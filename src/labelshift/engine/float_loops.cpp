@@ -4,7 +4,7 @@
 #include <cassert>
 #include <cstdint>
 
-#include "labelshift/core/cpu.hpp"
+#include "labelshift/core/base/cpu.hpp"
 
 namespace labelshift {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "labelshift/core/matrix_view.hpp"
+#include "labelshift/core/base/matrix_view.hpp"
 
 namespace labelshift {
 

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "labelshift/core/matrix_view.hpp"
+#include "labelshift/core/base/matrix_view.hpp"
 
 // How the fields of a struct become bytes and fields again. A struct that travels lists its fields once,
 //

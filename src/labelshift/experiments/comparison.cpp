@@ -15,12 +15,12 @@
 #include <span>
 #include <thread>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/parallel.hpp"
-#include "labelshift/core/stopped.hpp"
-#include "labelshift/core/version.hpp"
-#include "labelshift/data/output_file.hpp"
-#include "labelshift/data/splits.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/parallel.hpp"
+#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/base/version.hpp"
+#include "labelshift/data/datasets/splits.hpp"
+#include "labelshift/data/files/output_file.hpp"
 #include "labelshift/federation/setting_error.hpp"
 #include "labelshift/report/line_plot.hpp"
 #include "labelshift/report/range_plot.hpp"

@@ -13,12 +13,14 @@
 #include <set>
 #include <sstream>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/settings.hpp"
-#include "labelshift/core/version.hpp"
-#include "labelshift/data/input_file.hpp"
-#include "labelshift/data/known_datasets.hpp"
-#include "labelshift/data/text_lines.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/named_entries.hpp"
+#include "labelshift/core/base/settings.hpp"
+#include "labelshift/core/base/version.hpp"
+#include "labelshift/data/datasets/known_datasets.hpp"
+#include "labelshift/data/files/errno_text.hpp"
+#include "labelshift/data/files/input_file.hpp"
+#include "labelshift/data/files/text_lines.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/learning/methods.hpp"
 

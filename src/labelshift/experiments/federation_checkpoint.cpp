@@ -10,10 +10,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/version.hpp"
-#include "labelshift/data/input_file.hpp"
-#include "labelshift/data/safetensors.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/version.hpp"
+#include "labelshift/data/files/errno_text.hpp"
+#include "labelshift/data/files/input_file.hpp"
+#include "labelshift/data/files/safetensors.hpp"
 
 namespace labelshift {
 namespace {

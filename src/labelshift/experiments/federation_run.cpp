@@ -12,15 +12,17 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/stopped.hpp"
-#include "labelshift/core/version.hpp"
-#include "labelshift/data/input_file.hpp"
-#include "labelshift/data/known_datasets.hpp"
-#include "labelshift/data/output_file.hpp"
-#include "labelshift/data/safetensors.hpp"
-#include "labelshift/data/sha256.hpp"
-#include "labelshift/data/text_lines.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/base/version.hpp"
+#include "labelshift/data/datasets/known_datasets.hpp"
+#include "labelshift/data/files/errno_text.hpp"
+#include "labelshift/data/files/input_file.hpp"
+#include "labelshift/data/files/output_file.hpp"
+#include "labelshift/data/files/safetensors.hpp"
+#include "labelshift/data/files/sha256.hpp"
+#include "labelshift/data/files/text_lines.hpp"
+#include "labelshift/data/files/unpacked_file.hpp"
 #include "labelshift/engine/in_process/in_process_engine.hpp"
 #include "labelshift/experiments/federation_checkpoint.hpp"
 #include "labelshift/federation/algorithms.hpp"
@@ -153,7 +155,7 @@ std::string rounds_text(const std::vector<NodeEvaluation>& history) {
 }
 
 std::vector<NodeEvaluation> read_rounds(const std::string& path) {
-  TextFile text{InputFile(path, FileKind::kRegular)};
+  UnpackedFile text{InputFile(path, FileKind::kRegular)};
   Lines lines(text, path);
   const auto need = [&](bool good) {
     if (!good)

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/probabilities.hpp"
-#include "labelshift/core/rng.hpp"
-#include "labelshift/data/augmentation.hpp"
-#include "labelshift/data/safetensors.hpp"
-#include "labelshift/data/splits.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/rng.hpp"
+#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/data/datasets/augmentation.hpp"
+#include "labelshift/data/datasets/splits.hpp"
+#include "labelshift/data/files/safetensors.hpp"
 #include "labelshift/learning/checkpoint.hpp"
 #include "labelshift/learning/evaluation.hpp"
 #include "labelshift/learning/model_selection.hpp"

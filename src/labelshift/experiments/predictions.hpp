@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "labelshift/core/calibration.hpp"
-#include "labelshift/core/stopped.hpp"
-#include "labelshift/data/known_datasets.hpp"
+#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/calibration/calibration.hpp"
+#include "labelshift/data/datasets/known_datasets.hpp"
 #include "labelshift/learning/predictor.hpp"
 
 namespace labelshift {

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/settings.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/named_entries.hpp"
+#include "labelshift/core/base/settings.hpp"
 
 namespace labelshift {
 namespace {

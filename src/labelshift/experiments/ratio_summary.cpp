@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "labelshift/core/distributions.hpp"
+#include "labelshift/core/base/distributions.hpp"
 
 namespace labelshift {
 namespace {

@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
-#include "labelshift/core/ratio_estimator.hpp"
-#include "labelshift/core/rng.hpp"
+#include "labelshift/core/base/rng.hpp"
+#include "labelshift/core/estimators/ratio_estimator.hpp"
 #include "labelshift/experiments/ratio_figures.hpp"
 
 namespace labelshift {

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <map>
 
-#include "labelshift/core/rng.hpp"
+#include "labelshift/core/base/rng.hpp"
 #include "labelshift/learning/methods.hpp"
 #include "labelshift/learning/model_selection.hpp"
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "labelshift/data/known_datasets.hpp"
+#include "labelshift/data/datasets/known_datasets.hpp"
 #include "labelshift/experiments/experiment_file.hpp"
 
 namespace labelshift {

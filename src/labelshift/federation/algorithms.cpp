@@ -1,6 +1,7 @@
 #include "labelshift/federation/algorithms.hpp"
 
-#include "labelshift/core/settings.hpp"
+#include "labelshift/core/base/named_entries.hpp"
+#include "labelshift/core/base/settings.hpp"
 #include "labelshift/federation/algorithms/fedavg.hpp"
 #include "labelshift/federation/algorithms/fedbn.hpp"
 #include "labelshift/federation/algorithms/fedprox.hpp"

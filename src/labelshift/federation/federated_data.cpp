@@ -7,13 +7,14 @@
 #include <numeric>
 #include <set>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/rng.hpp"
-#include "labelshift/core/settings.hpp"
-#include "labelshift/data/dataset_reader.hpp"
-#include "labelshift/data/known_datasets.hpp"
-#include "labelshift/data/shifts.hpp"
-#include "labelshift/data/text_lines.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/named_entries.hpp"
+#include "labelshift/core/base/rng.hpp"
+#include "labelshift/core/base/settings.hpp"
+#include "labelshift/data/datasets/dataset_reader.hpp"
+#include "labelshift/data/datasets/known_datasets.hpp"
+#include "labelshift/data/datasets/shifts.hpp"
+#include "labelshift/data/files/text_lines.hpp"
 #include "labelshift/federation/setting_error.hpp"
 
 namespace labelshift {

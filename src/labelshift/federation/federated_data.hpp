@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "labelshift/data/dataset.hpp"
-#include "labelshift/data/splits.hpp"
+#include "labelshift/data/datasets/dataset.hpp"
+#include "labelshift/data/datasets/splits.hpp"
 
 namespace labelshift {
 

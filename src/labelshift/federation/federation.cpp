@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/error.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/codec.hpp"
 #include "labelshift/federation/model_schema.hpp"

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/estimators.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/estimators/estimators.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/local_ratio.hpp"
 #include "labelshift/federation/setting_error.hpp"

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/estimators.hpp"
-#include "labelshift/core/probabilities.hpp"
-#include "labelshift/core/stopped.hpp"
-#include "labelshift/data/splits.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/estimators/estimators.hpp"
+#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/data/datasets/splits.hpp"
 #include "labelshift/learning/evaluation.hpp"
 #include "labelshift/learning/methods.hpp"
 #include "labelshift/learning/model_selection.hpp"

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <memory>
 
-#include "labelshift/core/source_fit.hpp"
+#include "labelshift/core/calibration/source_fit.hpp"
 #include "labelshift/federation/federation_settings.hpp"
 #include "labelshift/learning/net.hpp"
 

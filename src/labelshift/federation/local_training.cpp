@@ -6,9 +6,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/rng.hpp"
-#include "labelshift/core/stopped.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/rng.hpp"
+#include "labelshift/core/base/stopped.hpp"
 
 namespace labelshift {
 namespace {

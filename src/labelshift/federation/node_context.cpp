@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/probabilities.hpp"
-#include "labelshift/data/splits.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/data/datasets/splits.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/streams.hpp"
 

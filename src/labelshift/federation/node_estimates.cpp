@@ -6,8 +6,8 @@
 #include <chrono>
 #include <cmath>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/probabilities.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/likelihood/probabilities.hpp"
 #include "labelshift/federation/streams.hpp"
 #include "labelshift/learning/evaluation.hpp"
 #include "labelshift/learning/methods.hpp"

@@ -10,10 +10,11 @@
 #include <filesystem>
 #include <system_error>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/data/input_file.hpp"
-#include "labelshift/data/output_file.hpp"
-#include "labelshift/data/sha256.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/data/files/errno_text.hpp"
+#include "labelshift/data/files/input_file.hpp"
+#include "labelshift/data/files/output_file.hpp"
+#include "labelshift/data/files/sha256.hpp"
 
 namespace labelshift {
 namespace {

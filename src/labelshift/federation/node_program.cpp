@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/data/splits.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/data/datasets/splits.hpp"
 #include "labelshift/federation/model_schema.hpp"
 #include "labelshift/federation/node_context.hpp"
 #include "labelshift/federation/node_estimates.hpp"

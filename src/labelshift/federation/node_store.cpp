@@ -12,11 +12,12 @@
 #include <system_error>
 #include <utility>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/data/input_file.hpp"
-#include "labelshift/data/output_file.hpp"
-#include "labelshift/data/sha256.hpp"
-#include "labelshift/data/text_lines.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/data/files/errno_text.hpp"
+#include "labelshift/data/files/input_file.hpp"
+#include "labelshift/data/files/output_file.hpp"
+#include "labelshift/data/files/sha256.hpp"
+#include "labelshift/data/files/text_lines.hpp"
 
 namespace labelshift {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "labelshift/core/distributions.hpp"
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/probabilities.hpp"
+#include "labelshift/core/base/distributions.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/likelihood/probabilities.hpp"
 #include "labelshift/federation/streams.hpp"
 #include "labelshift/learning/evaluation.hpp"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "labelshift/core/matrix_view.hpp"
+#include "labelshift/core/base/matrix_view.hpp"
 
 namespace labelshift {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/error.hpp"
 #include "labelshift/engine/float_loops.hpp"
 #include "labelshift/federation/server_step.hpp"
 #include "labelshift/learning/methods.hpp"

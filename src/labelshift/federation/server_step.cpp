@@ -5,8 +5,9 @@
 #include <cassert>
 #include <utility>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/settings.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/named_entries.hpp"
+#include "labelshift/core/base/settings.hpp"
 
 namespace labelshift {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/error.hpp"
 
 namespace labelshift {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/error.hpp"
 
 namespace labelshift {
 

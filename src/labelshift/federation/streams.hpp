@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "labelshift/core/matrix_view.hpp"
-#include "labelshift/core/rng.hpp"
+#include "labelshift/core/base/matrix_view.hpp"
+#include "labelshift/core/base/rng.hpp"
 
 namespace labelshift {
 

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <string>
 
-#include "labelshift/core/cpu.hpp"
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/cpu.hpp"
+#include "labelshift/core/base/error.hpp"
 #include "labelshift/learning/torch_backend.hpp"
 #include "labelshift/learning/training_threads.hpp"
 

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/version.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/version.hpp"
 #include "labelshift/learning/weights.hpp"
 
 namespace labelshift {

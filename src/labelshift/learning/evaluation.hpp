@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "labelshift/core/calibration.hpp"
-#include "labelshift/core/scores.hpp"
+#include "labelshift/core/calibration/calibration.hpp"
+#include "labelshift/core/calibration/prediction_quality.hpp"
 #include "labelshift/learning/net.hpp"
 
 namespace labelshift {

@@ -1,8 +1,9 @@
 #include "labelshift/learning/methods.hpp"
 
-#include "labelshift/core/calibration.hpp"
-#include "labelshift/core/estimators.hpp"
-#include "labelshift/core/settings.hpp"
+#include "labelshift/core/base/named_entries.hpp"
+#include "labelshift/core/base/settings.hpp"
+#include "labelshift/core/calibration/calibration.hpp"
+#include "labelshift/core/estimators/estimators.hpp"
 
 namespace labelshift {
 namespace {

@@ -8,7 +8,7 @@ namespace labelshift {
 
 /// A way from labelled source data to a ratio: how the predictor is trained, how it is calibrated on source examples it
 /// was not trained on, and which estimator looks at what it says of the target. The second and third part are
-/// core/source_fit.hpp, whoever runs the method.
+/// core/calibration/source_fit.hpp, whoever runs the method.
 struct Method {
   const char* name;
   const char* summary;

@@ -8,11 +8,11 @@
 #include <filesystem>
 #include <optional>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/estimators.hpp"
-#include "labelshift/core/probabilities.hpp"
-#include "labelshift/core/source_fit.hpp"
-#include "labelshift/data/shifts.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/calibration/source_fit.hpp"
+#include "labelshift/core/estimators/estimators.hpp"
+#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/data/datasets/shifts.hpp"
 #include "labelshift/learning/checkpoint.hpp"
 #include "labelshift/learning/evaluation.hpp"
 #include "labelshift/learning/weights.hpp"

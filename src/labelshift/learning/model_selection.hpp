@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "labelshift/core/calibration.hpp"
+#include "labelshift/core/calibration/calibration.hpp"
 #include "labelshift/learning/trainer.hpp"
 
 namespace labelshift {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "labelshift/core/settings.hpp"
-#include "labelshift/data/dataset.hpp"
-#include "labelshift/data/normalisation.hpp"
+#include "labelshift/core/base/settings.hpp"
+#include "labelshift/data/datasets/dataset.hpp"
+#include "labelshift/data/datasets/normalisation.hpp"
 
 namespace labelshift {
 

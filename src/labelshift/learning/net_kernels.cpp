@@ -5,9 +5,9 @@
 #include <cassert>
 #include <cmath>
 
-#include "labelshift/core/cpu.hpp"
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/rng.hpp"
+#include "labelshift/core/base/cpu.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/rng.hpp"
 
 namespace labelshift {
 namespace {

@@ -1,7 +1,8 @@
 #include <filesystem>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/data/input_file.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/named_entries.hpp"
+#include "labelshift/data/files/input_file.hpp"
 #include "labelshift/learning/net.hpp"
 #include "labelshift/learning/tile_nets.hpp"
 #include "labelshift/learning/torch_backend.hpp"

@@ -3,7 +3,7 @@
 #include <cassert>
 #include <cmath>
 
-#include "labelshift/core/cpu.hpp"
+#include "labelshift/core/base/cpu.hpp"
 
 namespace labelshift {
 namespace {

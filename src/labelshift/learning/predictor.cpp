@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/version.hpp"
-#include "labelshift/data/input_file.hpp"
-#include "labelshift/data/sha256.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/version.hpp"
+#include "labelshift/data/files/input_file.hpp"
+#include "labelshift/data/files/sha256.hpp"
 #include "labelshift/learning/weights.hpp"
 
 namespace labelshift {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "labelshift/core/calibration.hpp"
+#include "labelshift/core/calibration/calibration.hpp"
 #include "labelshift/learning/net.hpp"
 
 namespace labelshift {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 // Compiled once for each instruction set, with LABELSHIFT_LAYERS naming the result. Only C headers are included, see
-// core/likelihood_kernel.cpp. The block sizes keep as many sums in registers as there are registers for.
+// core/likelihood/likelihood_kernel.cpp. The block sizes keep as many sums in registers as there are registers for.
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed between inline functions of this file only
 

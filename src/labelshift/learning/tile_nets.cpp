@@ -5,9 +5,9 @@
 #include <cmath>
 #include <utility>
 
-#include "labelshift/core/cache_line_allocator.hpp"
-#include "labelshift/core/cpu.hpp"
-#include "labelshift/core/rng.hpp"
+#include "labelshift/core/base/cache_line_allocator.hpp"
+#include "labelshift/core/base/cpu.hpp"
+#include "labelshift/core/base/rng.hpp"
 #include "labelshift/learning/net_kernels.hpp"
 
 namespace labelshift {

@@ -5,8 +5,8 @@
 
 #include <mutex>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/rng.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/rng.hpp"
 #include "labelshift/learning/net_kernels.hpp"
 
 namespace labelshift {

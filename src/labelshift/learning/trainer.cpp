@@ -6,8 +6,8 @@
 #include <cassert>
 #include <cmath>
 
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/rng.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/rng.hpp"
 
 namespace labelshift {
 namespace {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <numeric>
 
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/error.hpp"
 
 namespace labelshift {
 namespace {

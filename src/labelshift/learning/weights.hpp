@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "labelshift/data/safetensors.hpp"
+#include "labelshift/data/files/safetensors.hpp"
 #include "labelshift/learning/net.hpp"
 
 namespace labelshift {

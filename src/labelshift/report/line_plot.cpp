@@ -7,7 +7,7 @@
 #include <limits>
 #include <numbers>
 
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/error.hpp"
 #include "labelshift/report/svg.hpp"
 
 namespace labelshift {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/error.hpp"
 #include "labelshift/report/svg.hpp"
 
 namespace labelshift {

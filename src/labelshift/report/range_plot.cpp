@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "labelshift/core/error.hpp"
+#include "labelshift/core/base/error.hpp"
 #include "labelshift/report/svg.hpp"
 
 namespace labelshift {

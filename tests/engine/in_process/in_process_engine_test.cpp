@@ -11,10 +11,10 @@
 #include <stdexcept>
 #include <thread>
 
-#include "labelshift/core/blas.hpp"
-#include "labelshift/core/error.hpp"
-#include "labelshift/core/rng.hpp"
-#include "labelshift/core/stopped.hpp"
+#include "labelshift/core/base/blas.hpp"
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/rng.hpp"
+#include "labelshift/core/base/stopped.hpp"
 #include "tests/await.hpp"
 #include "tests/data/scratch.hpp"
 

@@ -1,8 +1,8 @@
 #include <iostream>
 
-#include "labelshift/core/estimators.hpp"
+#include "labelshift/core/estimators/estimators.hpp"
 #include "labelshift/core/label_shift.hpp"
-#include "labelshift/data/matrix_file.hpp"
+#include "labelshift/data/files/matrix_file.hpp"
 #include "labelshift/report/prior_plot.hpp"
 
 int main(int, char** argv) {

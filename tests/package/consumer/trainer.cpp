@@ -1,6 +1,6 @@
 #include <iostream>
 
-#include "labelshift/data/splits.hpp"
+#include "labelshift/data/datasets/splits.hpp"
 #include "labelshift/learning/evaluation.hpp"
 #include "labelshift/learning/trainer.hpp"
 

@@ -11,8 +11,8 @@
 #include <thread>
 #include <utility>
 
-#include "labelshift/core/blas.hpp"
-#include "labelshift/core/stopped.hpp"
+#include "labelshift/core/base/blas.hpp"
+#include "labelshift/core/base/stopped.hpp"
 
 namespace labelshift {
 namespace {

@@ -1,0 +1,9 @@
+#include "labelshift/core/base/version.hpp"
+
+namespace labelshift {
+
+const char* version() {
+  return LABELSHIFT_VERSION;
+}
+
+}  // namespace labelshift

@@ -1,0 +1,143 @@
+#include "labelshift/core/estimators/simplex.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "labelshift/core/base/blas.hpp"
+#include "tests/core/exact_problems.hpp"
+
+namespace labelshift {
+namespace {
+
+TEST(ProjectToSimplex, IsKnownByHand) {
+  EXPECT_EQ(project_to_simplex(Eigen::Vector2d(0.3, 0.7)), Eigen::Vector2d(0.3, 0.7));
+  EXPECT_LE((project_to_simplex(Eigen::Vector2d(1.0, 1.0)) - Eigen::Vector2d(0.5, 0.5)).norm(), 1e-16);
+  EXPECT_EQ(project_to_simplex(Eigen::Vector3d(5.0, 0.0, -1.0)), Eigen::Vector3d(1.0, 0.0, 0.0));
+  EXPECT_LE((project_to_simplex(Eigen::Vector3d(0.6, 0.6, -0.2)) - Eigen::Vector3d(0.5, 0.5, 0.0)).norm(), 1e-16);
+  EXPECT_EQ(project_to_simplex(Eigen::VectorXd::Constant(1, -3.0))[0], 1.0);
+}
+
+TEST(ProjectToSimplex, MeetsTheOptimalityConditions) {
+  Rng rng(1);
+  for (int trial = 0; trial < 2000; ++trial) {
+    const Index m = 1 + rng.below(30);
+    Eigen::VectorXd x(m);
+    for (double& entry : x) entry = rng.normal();
+    const Eigen::VectorXd y = project_to_simplex(x);
+    ASSERT_NEAR(y.sum(), 1.0, 1e-14);
+    // x - y equals one number where y > 0, and is at most that number where y = 0.
+    Index top = 0;
+    y.maxCoeff(&top);
+    const double threshold = x[top] - y[top];
+    for (Index c = 0; c < m; ++c) {
+      ASSERT_GE(y[c], 0.0);
+      ASSERT_LE(x[c] - y[c], threshold + 1e-13);
+      if (y[c] > 0.0) {
+        ASSERT_NEAR(x[c] - y[c], threshold, 1e-13);
+      }
+    }
+  }
+}
+
+double objective(const SimplexProblem& problem, const Eigen::VectorXd& y) {
+  return 0.5 * y.dot(problem.quadratic * y) - problem.linear.dot(y) + problem.slope.dot((y - problem.kink).cwiseAbs());
+}
+
+/// How much can be gained at `y`, per unit moved, by raising one coordinate and lowering another: zero at the optimum.
+double best_exchange(const SimplexProblem& problem, const Eigen::VectorXd& y) {
+  const Eigen::VectorXd smooth = problem.quadratic * y - problem.linear;
+  double raise = std::numeric_limits<double>::infinity();
+  double lower = raise;
+  for (Index c = 0; c < y.size(); ++c) {
+    const double s = problem.slope[c];
+    const double from_kink = y[c] - problem.kink[c];
+    const bool at_kink = std::abs(from_kink) <= 1e-10;
+    raise = std::min(raise, smooth[c] + (at_kink || from_kink > 0.0 ? s : -s));
+    if (y[c] > 1e-10) lower = std::min(lower, -smooth[c] + (at_kink || from_kink < 0.0 ? s : -s));
+  }
+  return std::max(0.0, -(raise + lower));
+}
+
+struct RandomProblem {
+  Eigen::MatrixXd quadratic;
+  Eigen::VectorXd linear, kink, slope, start;
+  SimplexProblem view() const { return {quadratic, linear, kink, slope}; }
+};
+
+RandomProblem random_problem(int trial, Rng& rng) {
+  const Index m = 1 + rng.below(trial % 10 == 0 ? 60 : 12);
+  const Index rank = trial % 3 == 0 ? 1 + rng.below(m) : m + 3;  // a third of them nearly singular
+  Eigen::MatrixXd root(rank, m);
+  for (Index i = 0; i < root.size(); ++i) root.data()[i] = rng.normal();
+  RandomProblem problem;
+  problem.quadratic = root.transpose() * root;
+  problem.quadratic.diagonal().array() += trial % 3 == 0 ? 1e-6 : 1e-3;
+  problem.linear.resize(m);
+  for (double& entry : problem.linear) entry = 3.0 * rng.normal();
+  problem.kink = problem.slope = Eigen::VectorXd::Zero(m);
+  if (trial % 2 == 1) {
+    problem.kink = dirichlet(m, 1.0, rng);
+    for (double& entry : problem.slope) entry = rng.uniform() < 0.3 ? 0.0 : 3.0 * rng.uniform();
+  }
+  if (trial % 5 == 2) problem.linear.setZero();  // ties everywhere
+  problem.start = trial % 4 == 1 ? problem.kink : dirichlet(m, trial % 4 == 2 ? 0.01 : 1.0, rng);
+  if (!(problem.start.sum() > 0.5)) problem.start = dirichlet(m, 1.0, rng);
+  return problem;
+}
+
+TEST(SimplexSolver, MeetsTheOptimalityConditionsOnThousandsOfProblems) {
+  use_one_blas_thread();
+  Rng rng(2);
+  for (int trial = 0; trial < 4000; ++trial) {
+    const RandomProblem problem = random_problem(trial, rng);
+    const Eigen::VectorXd y = SimplexSolver().solve(problem.view(), problem.start);
+    ASSERT_NEAR(y.sum(), 1.0, 1e-9) << trial;
+    ASSERT_GE(y.minCoeff(), -1e-12) << trial;
+    // Derivatives are of size |H| <= 200; the ridge the solver adds is 1e-12 of it, and 1e4 times weaker directions
+    // amplify rounding.
+    ASSERT_LE(best_exchange(problem.view(), y), 1e-6) << trial;
+  }
+}
+
+TEST(SimplexSolver, AgreesWithASlowProjectedGradient) {
+  use_one_blas_thread();
+  Rng rng(3);
+  for (int trial = 0; trial < 60; trial += 2) {  // even trials have no kinks
+    RandomProblem problem = random_problem(trial, rng);
+    const Eigen::VectorXd y = SimplexSolver().solve(problem.view(), problem.start);
+    Eigen::VectorXd slow = problem.start;
+    const double step = 1.0 / problem.quadratic.trace();
+    for (int i = 0; i < 5000; ++i) slow = project_to_simplex(slow - step * (problem.quadratic * slow - problem.linear));
+    // The slow one approaches from above, so only its lead could be an error of the solver.
+    EXPECT_LE(objective(problem.view(), y), objective(problem.view(), slow) + 1e-9) << trial;
+  }
+}
+
+TEST(SimplexSolver, FindsAKinkByHand) {
+  // ½ |y|^2 + 10 |y - k|_1 stays at k; with slope 0.05 it goes towards (1/2, 1/2) by 0.05 on each side.
+  const Eigen::MatrixXd h = Eigen::Matrix2d::Identity();
+  const Eigen::Vector2d k(0.8, 0.2);
+  const auto solve = [&](double slope, const Eigen::Vector2d& start) {
+    return Eigen::VectorXd(
+        SimplexSolver().solve({h, Eigen::Vector2d::Zero(), k, Eigen::Vector2d::Constant(slope)}, start));
+  };
+  for (const Eigen::Vector2d& start : {k, Eigen::Vector2d(1.0, 0.0), Eigen::Vector2d(0.3, 0.7)}) {
+    EXPECT_LE((solve(10.0, start) - k).norm(), 1e-12);
+    EXPECT_LE((solve(0.05, start) - Eigen::Vector2d(0.55, 0.45)).norm(), 1e-11);
+  }
+}
+
+TEST(SimplexSolver, TakesClassesWhoseCurvaturesDifferByTwelveOrders) {
+  // Separable: h_c y_c = b_c - nu. With h = (1e12, 1, 1), b = (1e6, 0, 0): y = (1e-6, ½, ½) up to 1e-6.
+  const Eigen::MatrixXd h = Eigen::Vector3d(1e12, 1.0, 1.0).asDiagonal();
+  const Eigen::VectorXd y =
+      SimplexSolver().solve({h, Eigen::Vector3d(1e6, 0.0, 0.0), Eigen::Vector3d::Zero(), Eigen::Vector3d::Zero()},
+                            Eigen::Vector3d(2e-6, 0.3, 0.7 - 2e-6));
+  EXPECT_NEAR(y[0], 1e-6, 1e-11);
+  EXPECT_NEAR(y[1], y[2], 1e-12);
+}
+
+}  // namespace
+}  // namespace labelshift
