@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "labelshift/core/base/matrix_view.hpp"
@@ -132,7 +133,10 @@ class WireReader {
     bool there = false;
     get(there);
     value.reset();
-    if (there) get(value.emplace());
+    if (!there) return;
+    T found{};
+    get(found);
+    value = std::move(found);
   }
   template <typename T>
   void get(std::vector<T>& values) {
