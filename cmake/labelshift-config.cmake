@@ -8,5 +8,4 @@ find_dependency(PNG)
 find_dependency(TurboJPEG)
 find_dependency(OpenSSL COMPONENTS Crypto)
 find_dependency(OpenBLAS)
-find_package(tomlplusplus QUIET)  # of labelshift::experiments, which is there where LibTorch was
 include(${CMAKE_CURRENT_LIST_DIR}/labelshift-targets.cmake)

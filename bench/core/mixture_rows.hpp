@@ -17,7 +17,7 @@ struct MixtureRows {
   Eigen::Matrix<Scalar, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> probs;  // (n, m)
   SourceSummary source;
 
-  TargetSample target() const { return {MatrixView(probs), {}}; }
+  TargetSample target() const { return {probs, {}}; }
 };
 
 /// `spread` is the standard deviation of the class means: 1 is a good classifier, 0.5 one whose classes overlap.

@@ -24,7 +24,7 @@ void BM_Cohort(benchmark::State& state) {
   const AnswerTerms terms{.weights = weights};
   const std::vector<double> expected(weights, 0.5 * static_cast<double>(nodes));
   if (engine->run(request, cohort, terms).sums.weights != expected) return state.SkipWithError("wrong sum");
-  const auto watch = [](double) { return true; };
+  const auto watch = [](std::string_view, double) { return true; };
   for (auto _ : state) benchmark::DoNotOptimize(engine->run(request, cohort, terms, {}, watch));
 }
 // Real time: the caller sleeps while workers work.

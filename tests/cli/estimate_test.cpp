@@ -97,8 +97,9 @@ TEST_F(Estimate, SaysThatTheSourceIsWeightedToAnotherMix) {
       "0.1,0.2,0.7 ";
   EXPECT_THAT(
       labelshift("estimate " + arguments + "--target-probs examples/tiny/target_probs.csv").out,
-      testing::HasSubstr("The source examples have another mix than --source-prior, so they are weighted to have "
-                         "it.\n"));
+      testing::HasSubstr(
+          "The source examples have another mix than the source prior that was given, so they are weighted to have "
+          "it.\n"));
   const auto share = [&](const std::string& command) {
     return json::parse(labelshift(command).out)["target_prior"][2].get<double>();
   };
@@ -492,8 +493,8 @@ TEST_F(Estimate, SaysWhatToDoWhenItDidNotConverge) {
       labelshift("estimate --estimator mlls-em --set max-iterations=2 --tolerance 1e-12" + kTiny + "--format json");
   EXPECT_EQ(result.status, 0);
   EXPECT_THAT(result.err, testing::MatchesRegex("warning: mlls-em stopped at its limit of 2 iterations, .*raise the "
-                                                "limit with --set max-iterations=N, or ask for less with "
-                                                "--tolerance\n"));
+                                                "limit, or ask for a larger tolerance \\(--set "
+                                                "max-iterations=N or --tolerance\\)\n"));
   const json report = json::parse(result.out);
   EXPECT_EQ(report["stopped_by"], "iteration-limit");
   EXPECT_EQ(report["warnings"].size(), 1U);

@@ -40,7 +40,7 @@ TEST_F(PredictCommand, WritesCalibratedProbabilitiesRawOnesOrLogits) {
   const auto logits = predict("logits.npy", "--logits");
   ASSERT_EQ(raw.rows(), logits.rows());
   EXPECT_EQ(raw.cols(), 10);
-  EXPECT_NO_THROW(check_probabilities(calibrated, "calibrated"));
+  EXPECT_NO_THROW(Probabilities(calibrated, "calibrated"));
   RowMajorMatrix<double> softmax = logits.array().exp();
   softmax.array().colwise() /= softmax.rowwise().sum().array().eval();
   EXPECT_LT((softmax - raw).cwiseAbs().maxCoeff(), 1e-5);

@@ -167,8 +167,8 @@ TEST_F(RunCommand, ChangesSettingsFromTheCommandLine) {
       "training.algorithm=iw-erm --set training.local-steps=1 --output r");
   EXPECT_EQ(done.status, 0) << done.err;
   const std::string settings = bytes_of(path("r/small/iw-erm-seed-5/experiment.toml"));
-  for (const char* line : {"rounds = 3", "seed = 5", "weighting = \"pooled\"", "max-ratio = 2", "target-holdout = 0.5",
-                           "algorithm = \"iw-erm\""})
+  for (const char* line : {"rounds = 3", "seed = 5", "weighting = \"pooled\"", "max-ratio = 2.0",
+                           "target-holdout = 0.5", "algorithm = \"iw-erm\""})
     EXPECT_THAT(settings, HasSubstr(std::string("\n") + line + "\n"));
 }
 

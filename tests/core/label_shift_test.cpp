@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/estimators/estimators.hpp"
 #include "labelshift/core/inference/bootstrap.hpp"
 #include "labelshift/core/likelihood/probabilities.hpp"
 #include "tests/core/gaussian_problem.hpp"
@@ -40,7 +41,7 @@ class LabelShiftTest : public testing::Test {
   GaussianProblem problem_{.source_prior = Eigen::Vector3d(0.5, 0.3, 0.2), .sharpness = 2.5};
   Eigen::Vector3d truth_{0.2, 0.2, 0.6};
   GaussianSample source_, target_;
-  LabelShiftProblem known_{.target = {Eigen::MatrixXd()}};
+  LabelShiftProblem known_{.target = Scores::known(Eigen::MatrixXd(), /*logits=*/false)};
 };
 
 TEST_F(LabelShiftTest, FindsTheMixAndSaysThatItMovedAndThatTheAssumptionHolds) {
@@ -287,6 +288,23 @@ TEST_F(LabelShiftTest, ASourceThatLacksAClassIsRightWithTheTrainingMixAlone) {
   expect_error(known_, options, ErrorKind::kInput, "estimator \"bbse\" needs source examples of every class");
 }
 
+TEST_F(LabelShiftTest, HasTheBitsOfTheStepsThatMethodsTake) {
+  for (const char* calibration : {"none", "ts", "bcts", "vs", "matrix"}) {
+    for (const char* name : {"mlls-sqp", "bbse-soft", "rlls"}) {
+      const SourceExamples& source = *known_.source;
+      const Eigen::VectorXd prior = label_prior(source.labels, {}, 3);
+      const auto choice = choose_calibration(calibration_kinds(calibration), source.scores, source.labels);
+      const Calibration fitted = fit_candidate(choice.for_estimate(), source).calibration;
+      const RatioEstimate expected =
+          estimate_ratio(summarise_with(fitted, source, prior), *make_estimator(find_estimator(name)), known_.target);
+      const LabelShiftResult result = analyse_label_shift(known_, {.estimator = name, .calibration = calibration});
+      EXPECT_EQ(result.calibration_fit->calibration.scale, fitted.scale);
+      EXPECT_EQ(result.estimate.ratio, expected.ratio) << calibration << " " << name;
+      EXPECT_EQ(result.estimate.iterations, expected.iterations) << calibration << " " << name;
+    }
+  }
+}
+
 TEST_F(LabelShiftTest, RefusesWhatDoesNotFitTogether) {
   LabelShiftOptions options;
   options.level = 1.0;
@@ -319,10 +337,28 @@ TEST_F(LabelShiftTest, TellsTheObserverWhatItDoes) {
   analyse_label_shift(known_, options, [&](std::string_view stage, double done) {
     if (stages.empty() || stages.back() != stage) stages.emplace_back(stage);
     last = done;
+    return true;
   });
   EXPECT_THAT(stages, testing::ElementsAre("checking the input", "testing", "calibrating", "estimating",
                                            "finding intervals", "bootstrap"));
   EXPECT_EQ(last, 1.0);
+}
+
+TEST_F(LabelShiftTest, StopsInEveryStage) {
+  LabelShiftOptions options;
+  options.calibration = "ts";
+  options.bootstrap = kLeastReplicates;
+  for (const char* last :
+       {"checking the input", "testing", "calibrating", "estimating", "finding intervals", "bootstrap"}) {
+    std::string reached;
+    EXPECT_THROW(analyse_label_shift(known_, options,
+                                     [&](std::string_view stage, double) {
+                                       reached = stage;
+                                       return stage != last;
+                                     }),
+                 Stopped);
+    EXPECT_EQ(reached, last);
+  }
 }
 
 TEST(AdaptRows, AreProportionalToFTimesR) {

@@ -46,14 +46,6 @@ class ComparisonTest : public Scratch {
   static void SetUpTestSuite() { use_one_torch_thread(); }
 };
 
-TEST(MeanDeviationTest, LeavesOutWhatIsUnknown) {
-  const MeanDeviation value = mean_deviation({1.0, kUnknown, 3.0});
-  EXPECT_EQ(value.mean, 2.0);
-  EXPECT_DOUBLE_EQ(value.deviation, std::sqrt(2.0));
-  EXPECT_TRUE(std::isnan(mean_deviation({kUnknown}).mean));
-  EXPECT_TRUE(std::isnan(mean_deviation({5.0}).deviation));
-}
-
 TEST_F(ComparisonTest, RunsEveryRowWithEverySeedAndSummarisesThem) {
   const Experiment experiment = parse_experiment(kText, "small.toml", "/");
   const ComparisonResult result = run_comparison(experiment, {.output = path("out"), .workers = 2});
@@ -73,7 +65,7 @@ TEST_F(ComparisonTest, RunsEveryRowWithEverySeedAndSummarisesThem) {
   EXPECT_EQ(summary["rows"][0]["paper"], 0.8);
   EXPECT_EQ(summary["rows"][1]["accuracy"]["mean"], row.accuracy.mean);
   EXPECT_EQ(summary["rows"][1]["runs"], (nlohmann::json{"fedavg-seed-0", "fedavg-seed-1"}));
-  EXPECT_THAT(bytes_of(path("out/small/nodes.csv")), HasSubstr("\n\"FedAvg\",1,5,"));
+  EXPECT_THAT(bytes_of(path("out/small/nodes.csv")), HasSubstr("\nFedAvg,1,5,"));
   EXPECT_THAT(bytes_of(path("out/small/accuracy.svg")), HasSubstr("Upper bound"));
   EXPECT_THAT(bytes_of(path("out/small/spread.svg")), HasSubstr("FedAvg: worst"));
 }
@@ -85,7 +77,7 @@ TEST_F(ComparisonTest, SaysWhereAnImpossibleSettingStandsBeforeAnythingIsRun) {
     EXPECT_FALSE(fs::exists(path("out")));
   };
   const std::string data = "[data]\nset = \"" LABELSHIFT_EXAMPLES "/small-fashion-mnist\"\npartition = \"iid\"\n";
-  expect_refusal(data, "e.toml, line 3: data: found 0 nodes, expected 1 to 1000000 for the partition iid; give nodes");
+  expect_refusal(data, "e.toml, line 3: data: found 0 nodes, expected at least 1 for the partition iid; give nodes");
   expect_refusal(data + "nodes = 2\n[training]\nsampled = 3\n",
                  "e.toml, line 6: sampled is 3, expected at most the 2 nodes there are, or 0 for all");
   expect_refusal(data + "nodes = 2\n[model]\nnet-settings = {widht = 8}\n",
@@ -188,7 +180,7 @@ TEST_F(ComparisonTest, GoesOnWhereARowFails) {
   EXPECT_EQ(other.failures[0].row, "FedAvg");
   ASSERT_EQ(other.rows[1].runs.size(), 1u);
   EXPECT_EQ(other.rows[1].runs[0].seed, 0u);
-  EXPECT_THAT(bytes_of(path("other/small/nodes.csv")), testing::Not(HasSubstr("\"FedAvg\",1,")));
+  EXPECT_THAT(bytes_of(path("other/small/nodes.csv")), testing::Not(HasSubstr("\nFedAvg,1,")));
   EXPECT_THAT(bytes_of(path("other/small/nodes.csv")), HasSubstr("\"Upper bound\",1,"));
 }
 

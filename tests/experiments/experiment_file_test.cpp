@@ -1,12 +1,17 @@
 #include "labelshift/experiments/experiment_file.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
+#include "labelshift/core/base/rng.hpp"
 #include "labelshift/core/base/version.hpp"
 #include "labelshift/experiments/shipped_experiments.hpp"
 #include "tests/data/scratch.hpp"
+#include "tests/federation/range_ends.hpp"
 
 namespace labelshift {
 namespace {
@@ -163,7 +168,7 @@ TEST(ExperimentText, SaysWhatIsWrongWithAValue) {
   expect_refused("[training]\nrounds = 1.5\n",
                  "e.toml, line 2: training.rounds is 1.5, expected a whole number from 1 to 1000000000");
   expect_refused("[run]\ntarget-holdout = nan\n",
-                 "e.toml, line 2: run.target-holdout is nan, expected a number from 0 to 1");
+                 "e.toml, line 2: run.target-holdout is nan, expected a number from 0 to below 1");
   expect_refused("[ratio]\nmax-ratio = 0\n", "e.toml, line 2: ratio.max-ratio is 0, expected a number above 0");
   expect_refused("[ratio]\ngoal-shift = 1\n", "e.toml, line 2: ratio.goal-shift is 1, expected true or false");
   expect_refused("[ratio]\nmethod = true\n", "e.toml, line 2: ratio.method is true, expected the name of a method");
@@ -172,10 +177,14 @@ TEST(ExperimentText, SaysWhatIsWrongWithAValue) {
       "e.toml, line 2: model.net-settings is a table, expected a table of numbers or names, such as {width = "
       "8}");
   expect_refused("[data]\ntrain-shares = [[1, -1]]\n",
-                 "e.toml, line 2: data.train-shares is a list, expected a list of numbers for each node, one a "
-                 "class");
-  expect_refused("[data]\nsizes = [1, \"2\"]\n",
-                 "e.toml, line 2: data.sizes is a list, expected a list of numbers, one a node");
+                 "e.toml, line 2: data.train-shares is a list, expected a list for each node, with a number from 0 to "
+                 "1000000000 for each class");
+  for (const char* sizes : {"[1, \"2\"]", "[1, 0]"})
+    expect_refused("[data]\nsizes = " + std::string(sizes) + "\n",
+                   "e.toml, line 2: data.sizes is a list, expected a list with a number above 0 and at most 1000000000 "
+                   "for each node");
+  expect_refused("[training]\nmomentum = 1\n",
+                 "e.toml, line 2: training.momentum is 1, expected a number from 0 to below 1");
   expect_refused("[data]\nfolders = [{train = \"a\"}]\n",
                  "e.toml, line 2: data.folders is a list, expected a list of {train = PATH, test = PATH}, one for each "
                  "node");
@@ -207,6 +216,26 @@ TEST(ExperimentText, SaysWhatIsWrongWithAValue) {
   std::string deep = "a";
   for (int i = 0; i < 50'000; ++i) deep += ".a";
   expect_refused(deep + " = 1\n", "e.toml has 50000 dots, expected an experiment file with at most 20000");
+}
+
+/// Gives every number of `Settings` the values next to its range, in a file and in a program.
+template <typename Settings, typename Check>
+void expect_refused_alike(Check check) {
+  for (const RangedSetting<Settings>& setting : ranged_settings<Settings>())
+    for (const double value : just_outside(setting.range)) {
+      const std::string name = setting.name;
+      const std::string section = name.substr(0, name.find('.')), key = name.substr(name.find('.') + 1);
+      const std::string words = fmt::format("{} is {}, expected {}", name, value, setting.range.words());
+      expect_refused(fmt::format("[{}]\n{} = {}\n", section, key, value), "e.toml, line 2: " + words);
+      Settings settings;
+      setting.set(settings, value);
+      expect_error(ErrorKind::kUsage, words, [&] { check(settings); });
+    }
+}
+
+TEST(ExperimentText, RefusesANumberInTheWordsThatAProgramHears) {
+  expect_refused_alike<DataSettings>(check_data_settings);
+  expect_refused_alike<FederationSettings>([](const auto& settings) { check_settings(settings, /*nodes=*/5); });
 }
 
 TEST_F(ExperimentFile, SaysWhatCannotBeRead) {
@@ -261,6 +290,149 @@ TEST(WriteExperiment, SaysEverySettingSoThatReadingItBackGivesTheSame) {
   }
 }
 
+/// Texts that a careless writer spoils.
+std::string hostile_text(Rng& rng) {
+  using namespace std::string_literals;
+  static const std::string kTexts[] = {
+      "",       "plain",  "'",       "\"",      "\\",          "\\u0041",  "'''",        "\"\"\"",
+      "\n",     "\nline", "a\r\nb",  "\t",      "\x1b[2J",     "\x7f",     "\0"s,        "# comment",
+      "true",   "1e5",    "[table]", "key = 1", "{a = 1}",     " spaces ", "na\u00efve", "\u2713 \U0001f600",
+      "\u0085", "\u2028", "\ufeff",  "a\\",     "ends in '\"", "'\n'",     "%s{}",       "\U0010ffff",
+  };
+  return kTexts[rng() % std::size(kTexts)] + kTexts[rng() % std::size(kTexts)];
+}
+
+std::vector<double> hostile_numbers(Rng& rng) {
+  std::vector<double> numbers(rng() % 40);
+  for (double& number : numbers) number = std::exp(40.0 * rng.uniform() - 20.0);
+  return numbers;
+}
+
+template <typename Settings>
+void set_numbers(Settings& settings, Rng& rng) {
+  for (const RangedSetting<Settings>& setting : ranged_settings<Settings>()) {
+    const Range& range = setting.range;
+    std::vector<double> values = ends_of(range);
+    const double between = range.low + rng.uniform() * (range.high - range.low);
+    values.push_back(range.whole ? std::floor(between) : between);
+    if (const double small = std::exp(-600.0 * rng.uniform()); !range.whole && range.contains(small))
+      values.push_back(small);
+    setting.set(settings, values[rng() % values.size()]);
+  }
+}
+
+template <typename Settings>
+void expect_same_numbers(const Settings& found, const Settings& expected) {
+  for (const RangedSetting<Settings>& setting : ranged_settings<Settings>())
+    EXPECT_EQ(setting.get(found), setting.get(expected)) << setting.name;
+}
+
+RunSettings hostile_settings(Rng& rng) {
+  RunSettings settings;
+  auto& [data, federation, checkpoint_every] = settings;
+  set_numbers(data, rng);
+  set_numbers(federation, rng);
+  checkpoint_every = 1 + static_cast<int>(rng() % 1'000'000'000);
+  data.set = "/" + hostile_text(rng);
+  data.partition = "dirichlet";
+  for (auto* shares : {&data.train_shares, &data.test_shares})
+    for (auto k = rng() % 3; k > 0; --k) shares->push_back(hostile_numbers(rng));
+  data.sizes = hostile_numbers(rng);
+  for (auto k = rng() % 3; k > 0; --k) data.folders.push_back({"/" + hostile_text(rng), "/" + hostile_text(rng)});
+  for (NetChoice* net : {&federation.model, &federation.ratio.net})
+    for (const char* key : {"width", "", "a b", "a.b", "\"", "\\", "#", "\x7f", "\r", "\u00fc"})
+      if (rng() % 2 == 0) net->settings[key] = hostile_text(rng);
+  federation.algorithm = "scaffold";
+  federation.weighting = static_cast<Weighting>(rng() % 2);
+  federation.server.optimiser = "yogi";
+  federation.ratio.method = "true";
+  federation.ratio.predictor = static_cast<PredictorScope>(rng() % 2);
+  federation.ratio.exchange = static_cast<RatioExchange>(rng() % 2);
+  federation.ratio.goal_shift = rng() % 2 == 0;
+  federation.device = static_cast<Device>(rng() % 2);
+  return settings;
+}
+
+void expect_same(const RunSettings& found, const RunSettings& expected) {
+  expect_same_numbers(found.data, expected.data);
+  expect_same_numbers(found.federation, expected.federation);
+  EXPECT_EQ(found.checkpoint_every, expected.checkpoint_every);
+  EXPECT_EQ(found.data.set, expected.data.set);
+  EXPECT_EQ(found.data.partition, expected.data.partition);
+  EXPECT_EQ(found.data.train_shares, expected.data.train_shares);
+  EXPECT_EQ(found.data.test_shares, expected.data.test_shares);
+  EXPECT_EQ(found.data.sizes, expected.data.sizes);
+  ASSERT_EQ(found.data.folders.size(), expected.data.folders.size());
+  for (std::size_t k = 0; k < expected.data.folders.size(); ++k) {
+    EXPECT_EQ(found.data.folders[k].train, expected.data.folders[k].train);
+    EXPECT_EQ(found.data.folders[k].test, expected.data.folders[k].test);
+  }
+  const FederationSettings& federation = expected.federation;
+  EXPECT_EQ(found.federation.model.settings, federation.model.settings);
+  EXPECT_EQ(found.federation.algorithm, federation.algorithm);
+  EXPECT_EQ(found.federation.weighting, federation.weighting);
+  EXPECT_EQ(found.federation.server.optimiser, federation.server.optimiser);
+  EXPECT_EQ(found.federation.ratio.net.settings, federation.ratio.net.settings);
+  EXPECT_EQ(found.federation.ratio.method, federation.ratio.method);
+  EXPECT_EQ(found.federation.ratio.predictor, federation.ratio.predictor);
+  EXPECT_EQ(found.federation.ratio.exchange, federation.ratio.exchange);
+  EXPECT_EQ(found.federation.ratio.goal_shift, federation.ratio.goal_shift);
+  EXPECT_EQ(found.federation.device, federation.device);
+}
+
+TEST(WriteExperiment, ReadsBackToTheSameSettingsWhateverTheyAre) {
+  Rng rng(0);
+  for (int trial = 0; trial < 300 && !testing::Test::HasFailure(); ++trial) {
+    const Experiment experiment{.name = "e", .title = "\"It's\" \\ a title\n\t\u2713"};
+    const ComparedRun run{.name = "'a' \"b\" \\", .settings = hostile_settings(rng)};
+    const std::string text = write_experiment(experiment, run, /*seed=*/7);
+    SCOPED_TRACE(text);
+    const Experiment again = parse(text);
+    EXPECT_EQ(again.title, experiment.title);
+    EXPECT_EQ(again.runs[0].name, run.name);
+    expect_same(again.runs[0].settings, run.settings);
+    EXPECT_EQ(write_experiment(again, again.runs[0], /*seed=*/7), text);
+    const auto json = nlohmann::json::parse(settings_json(run.settings));
+    EXPECT_EQ(json["data"]["set"], run.settings.data.set);
+    EXPECT_EQ(json["training"]["learning-rate"], run.settings.federation.server.learning_rate);
+    EXPECT_EQ(json["training"]["rounds"], run.settings.federation.rounds);
+  }
+}
+
+TEST(WriteExperiment, HasTheOrderOfTheDocumentationAndTheShortestNumbers) {
+  const Experiment experiment = parse(kStart);
+  const std::string text = write_experiment(experiment, experiment.runs[0], 7);
+  EXPECT_THAT(text, StartsWith(fmt::format("name = \"e\"\ntitle = \"e\"\nversion = \"{}\"\nseed = 7\n\n[data]\nset = "
+                                           "\"fashion-mnist\"\npartition = \"paper-5\"\n",
+                                           version())));
+  EXPECT_THAT(text, HasSubstr("\nlocal-learning-rate = 0.1\n"));
+  std::size_t at = 0;
+  for (const ExperimentKey& key : experiment_keys()) {
+    if (key.fallback.empty()) continue;
+    at = text.find(fmt::format("\n{} = {}\n", key.key, key.fallback), at);
+    ASSERT_NE(at, std::string::npos) << key.section << "." << key.key;
+  }
+}
+
+TEST(ExperimentText, RefusesWhatCannotBeWrittenAgain) {
+  expect_error(ErrorKind::kUsage,
+               "e.toml, line 2: the path \"/b\xff/a\" is not UTF-8, which an experiment file has to be; rename the "
+               "folder",
+               [] { parse_experiment("[data]\nset = \"./a\"\n", "e.toml", "/b\xff"); });
+  for (const char* name : {"a'b", "a\\tb", "a\\nb"})
+    expect_refused(fmt::format("[model]\nnet-settings = {{\"{}\" = 1}}\n", name),
+                   "e.toml, line 2: model.net-settings is a table, expected a table of numbers or names, such as "
+                   "{width = 8}");
+}
+
+TEST(ExperimentText, TunesListsToo) {
+  const Experiment experiment =
+      parse(kStart + "[[compare]]\nname = \"a\"\ntune = {\"data.sizes\" = [[1, 2], [0.5, 1]]}\n");
+  RunSettings settings;
+  change_setting(settings, "data.sizes", experiment.runs[0].tune[0].values[1], "tune");
+  EXPECT_THAT(settings.data.sizes, ElementsAre(0.5, 1));
+}
+
 TEST_F(ExperimentFile, HasEveryKeyInTheDocumentation) {
   const std::string documentation = bytes_of(LABELSHIFT_EXAMPLES "/../docs/reproducing.md");
   std::string missing;
@@ -301,7 +473,7 @@ TEST(ShippedExperiments, GiveEveryRowOfTable2TheSameBudget) {
     ASSERT_EQ(run.tune.size(), 1u) << run.name;
     EXPECT_EQ(run.tune[0].values.size(), 3u) << run.name;
     const FederationSettings& settings = run.settings.federation;
-    EXPECT_EQ(settings.rounds * settings.local.steps, settings.ratio.weighted() ? 5000 : 15000) << run.name;
+    EXPECT_EQ(settings.local.iterations(settings.rounds), settings.ratio.weighted() ? 5000 : 15000) << run.name;
   }
 }
 

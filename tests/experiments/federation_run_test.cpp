@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/base/version.hpp"
 #include "labelshift/data/files/safetensors.hpp"
 #include "labelshift/data/files/sha256.hpp"

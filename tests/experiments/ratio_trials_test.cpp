@@ -62,14 +62,16 @@ TEST_F(RatioTrials, StopWhenTheyAreTold) {
                          .predictors = 1};
   PredictorStore store(path("store"), 0);
   const PredictorKey key = predictors_of(panel).front();
-  EXPECT_THROW(store.train(key, [](double) { return false; }), Stopped);
+  EXPECT_THROW(store.train(key, [](std::string_view, double) { return false; }), Stopped);
   EXPECT_FALSE(store.has(key));
   store.train(key);
-  EXPECT_THROW(store.predict(key, "strict", [](double) { return false; }), Stopped);
+  EXPECT_THROW(store.predict(key, "strict", [](std::string_view, double) { return false; }), Stopped);
   EXPECT_FALSE(store.has_predicted(key, "strict"));
   store.predict(key, "strict");
   int calls = 0;
-  EXPECT_THROW(PanelMethods(panel, store).run(1.0, 100, 10, 0, 0, [&](double) { return ++calls < 4; }), Stopped);
+  EXPECT_THROW(
+      PanelMethods(panel, store).run(1.0, 100, 10, 0, 0, [&](std::string_view, double) { return ++calls < 4; }),
+      Stopped);
   EXPECT_EQ(calls, 4);
 }
 

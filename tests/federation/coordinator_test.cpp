@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "tests/data/scratch.hpp"
 #include "tests/federation/gaussian_federation.hpp"
@@ -44,7 +44,7 @@ class Tampering : public Engine {
   Tampering(Engine& engine, Change change) : engine_(engine), change_(std::move(change)) {}
   Index nodes() const override { return engine_.nodes(); }
   CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
-                    const Patience& patience, const CohortObserver& observer) override {
+                    const Patience& patience, const Observer& observer) override {
     AnswerTerms tampered = terms;
     tampered.accept = [&](Index node, Answer& answer) {
       change_(node, static_cast<TaskKind>(request.task), answer);
@@ -107,6 +107,124 @@ TEST(Coordinator, RefusesAnswersThatWeighNothing) {
       EXPECT_THAT(error_of(ErrorKind::kPeer, [&] { run_federation(settings, federation.task(), engine); }),
                   HasSubstr("node 1: its answer weighs nothing"));
     }
+}
+
+/// Runs a federation in which node 1 answers one task with what `lie` makes of its answer, and returns the error.
+std::string error_of_lie(const FederationSettings& settings, TaskKind about, const std::function<void(Answer&)>& lie) {
+  const FederatedData data = two_nodes();
+  LocalFederation federation(settings, data);
+  Tampering engine(federation.engine(), [&](Index node, TaskKind task, Answer& answer) {
+    if (task == about && node == 0) lie(answer);
+  });
+  return error_of(ErrorKind::kPeer, [&] { run_federation(settings, federation.task(), engine); });
+}
+
+/// The answer but for its report, of which `change` changes a field.
+template <typename Report, typename Change>
+auto with_report(Change change) {
+  return [change](Answer& answer) {
+    auto report = from_bytes<Report>(answer.report);
+    change(report);
+    answer.report = to_bytes(report);
+  };
+}
+
+TEST(Coordinator, RefusesToCountANodeMoreThanOnceOrExamplesBelowZero) {
+  EXPECT_EQ(error_of_lie(quick_settings(), TaskKind::kJoin, [](Answer& answer) { answer.numbers[2] = 7.0; }),
+            "node 1: it counts as 7 nodes with examples of a class, expected 0 or 1; does it run this version?");
+  EXPECT_THAT(error_of_lie(quick_settings(), TaskKind::kJoin, [](Answer& answer) { answer.numbers[3] = 0.5; }),
+              HasSubstr("it counts as 0.5 nodes"));
+  EXPECT_EQ(error_of_lie(quick_settings(), TaskKind::kJoin, [](Answer& answer) { answer.numbers[8] = -1.0; }),
+            "node 1: it says that its number of examples of a class is -1, expected 0 or more; does it run this "
+            "version?");
+}
+
+TEST(Coordinator, RefusesTargetsThatAreNoShares) {
+  FederationSettings together = weighted_settings("mlls");
+  together.ratio.predictor = PredictorScope::kFederated;
+  together.ratio.rounds = 2;
+  FederationSettings pairwise = weighted_settings("mlls");
+  pairwise.ratio.exchange = RatioExchange::kPairwise;
+  struct Way {
+    FederationSettings settings;
+    TaskKind task;
+  };
+  for (const Way& way :
+       {Way{weighted_settings("mlls"), TaskKind::kTarget}, Way{weighted_settings("true"), TaskKind::kTarget},
+        Way{together, TaskKind::kTargetTogether}, Way{pairwise, TaskKind::kAssess}}) {
+    EXPECT_EQ(error_of_lie(way.settings, way.task,
+                           [](Answer& answer) {
+                             answer.numbers = {-0.5, 0.5, 1.0};
+                           }),
+              "node 1: it says that the share of a class in its target is -0.5, expected 0 to 1; does it run this "
+              "version?");
+    EXPECT_EQ(error_of_lie(way.settings, way.task,
+                           [](Answer& answer) {
+                             answer.numbers = {0.5, 0.5, 1.0};
+                           }),
+              "node 1: it says that the sum of the shares in its target is 2, expected 0 to 1; does it run this "
+              "version?");
+    EXPECT_THAT(error_of_lie(way.settings, way.task,
+                             with_report<EstimateReport>([](EstimateReport& report) { report.prior_error = 3.0; })),
+                HasSubstr("node 1: it says that the error of its estimate is 3, expected 0 to 2"));
+    EXPECT_THAT(error_of_lie(way.settings, way.task,
+                             with_report<EstimateReport>([](EstimateReport& report) { report.seconds = -1.0; })),
+                HasSubstr("node 1: it says that the time that it took is -1, expected 0 or more"));
+  }
+}
+
+TEST(Coordinator, RefusesAPredictorThatIsNone) {
+  FederationSettings settings = weighted_settings("mlls");
+  settings.ratio.exchange = RatioExchange::kPairwise;
+  const auto error = [&](const std::function<void(Share::Report&)>& change) {
+    return error_of_lie(settings, TaskKind::kShare, with_report<Share::Report>(change));
+  };
+  EXPECT_THAT(error([](Share::Report& report) { report.weights.pop_back(); }),
+              HasSubstr("node 1: it sent a predictor of 8 weights and 3 classes, expected 9 and 3"));
+  EXPECT_THAT(error([](Share::Report& report) { report.predictor.bias.conservativeResize(2); }),
+              HasSubstr("node 1: it sent a predictor of 9 weights"));
+  EXPECT_THAT(error([](Share::Report& report) { report.predictor.prior << -0.5, 0.5, 1.0; }),
+              HasSubstr("node 1: it says that the share of a class in its source is -0.5, expected 0 to 1"));
+  EXPECT_THAT(error([](Share::Report& report) { report.predictor.prior.setZero(); }),
+              HasSubstr("node 1: it says that the sum of the shares in its source is 0, expected 1;"));
+}
+
+TEST(Coordinator, RefusesJudgementsOfNegativeWeight) {
+  FederationSettings settings = weighted_settings("vrls");
+  settings.ratio.predictor = PredictorScope::kFederated;
+  settings.ratio.rounds = 2;
+  EXPECT_EQ(error_of_lie(settings, TaskKind::kTemperature, [](Answer& answer) { answer.numbers[0] = -3.0; }),
+            "node 1: it says that the weight of its answer is -3, expected 0 or more; does it run this version?");
+}
+
+TEST(Coordinator, RefusesReportsThatCannotBe) {
+  const FederationSettings weighted = weighted_settings("true");
+  const auto ratio_error = [&](const std::function<void(Ratio::Report&)>& change) {
+    return error_of_lie(weighted, TaskKind::kRatio, with_report<Ratio::Report>(change));
+  };
+  EXPECT_THAT(ratio_error([](Ratio::Report& report) { report.largest = -1.0; }),
+              HasSubstr("node 1: it says that its largest importance weight is -1, expected 0 or more"));
+  EXPECT_THAT(ratio_error([](Ratio::Report& report) { report.effective_examples = 31.0; }),
+              HasSubstr("node 1: it says that its effective number of examples is 31, expected 0 to 30"));
+  EXPECT_THAT(ratio_error([](Ratio::Report& report) { report.examples = -1; }),
+              HasSubstr("node 1: a message has a count below 0"));
+  const auto evaluation_error = [&](const std::function<void(Evaluate::Report&)>& change) {
+    return error_of_lie(quick_settings(), TaskKind::kEvaluate, with_report<Evaluate::Report>(change));
+  };
+  EXPECT_THAT(evaluation_error([](Evaluate::Report& report) { report.accuracy = 1.5; }),
+              HasSubstr("node 1: it says that its accuracy is 1.5, expected 0 to 1"));
+  EXPECT_THAT(evaluation_error([](Evaluate::Report& report) { report.loss = -0.1; }),
+              HasSubstr("node 1: it says that its loss is -0.1, expected 0 or more"));
+  EXPECT_THAT(evaluation_error([](Evaluate::Report& report) { report.loss = std::nan(""); }),
+              HasSubstr("node 1: a message has a number that is not finite"));
+  EXPECT_THAT(evaluation_error([](Evaluate::Report& report) {
+                report.reweighted = {.accuracy = 0.5, .low = 0.6, .high = 0.4, .examples = 9.0};
+              }),
+              HasSubstr("node 1: it says that the upper end of its accuracy is 0.4, expected 0.6 to 1"));
+  EXPECT_THAT(evaluation_error([](Evaluate::Report& report) {
+                report.reweighted = {.accuracy = 2.0, .low = 0.1, .high = 0.4, .examples = 9.0};
+              }),
+              HasSubstr("node 1: it says that its reweighted accuracy is 2, expected 0 to 1"));
 }
 
 TEST(Coordinator, RefusesAnUpdateThatIsTooLongWhereThereIsALimit) {
@@ -183,16 +301,16 @@ TEST(Coordinator, TellsHowMuchOfTheTrainingIsDone) {
   settings.evaluate_every = 3;
   FederationState second;
   std::vector<double> done, evaluated;
-  const FederationObserver observer{.progress =
-                                        [&](std::string_view stage, double part) {
-                                          if (stage == "training") done.push_back(part);
-                                          if (stage == "evaluation") evaluated.push_back(part);
-                                          return true;
-                                        },
-                                    .checkpoint = with_state([&](const FederationState& state) {
-                                      EXPECT_DOUBLE_EQ(done.empty() ? 0.0 : done.back(), 0.25 * state.round);
-                                      if (state.round == 2) second = state;
-                                    })};
+  const FederationHooks observer{.progress =
+                                     [&](std::string_view stage, double part) {
+                                       if (stage == "training") done.push_back(part);
+                                       if (stage == "evaluation") evaluated.push_back(part);
+                                       return true;
+                                     },
+                                 .checkpoint = with_state([&](const FederationState& state) {
+                                   EXPECT_DOUBLE_EQ(done.empty() ? 0.0 : done.back(), 0.25 * state.round);
+                                   if (state.round == 2) second = state;
+                                 })};
   LocalFederation federation(settings, data);
   const FederationState end = federation.run(observer);
   EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));

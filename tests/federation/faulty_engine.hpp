@@ -42,7 +42,7 @@ class FaultyEngine : public Engine {
   Index nodes() const override { return inner_->nodes(); }
 
   CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
-                    const Patience& patience, const CohortObserver& observer) override {
+                    const Patience& patience, const Observer& observer) override {
     if (chance(rates_.restart_nodes)) {
       inner_.reset();
       inner_ = make_();
@@ -132,7 +132,7 @@ class AbsentNodes : public Engine {
       : inner_(inner), present_(std::move(present)) {}
   Index nodes() const override { return inner_.nodes(); }
   CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
-                    const Patience& patience, const CohortObserver& observer) override {
+                    const Patience& patience, const Observer& observer) override {
     if (static_cast<TaskKind>(request.task) != TaskKind::kTrain)
       return inner_.run(request, cohort, terms, patience, observer);
     std::vector<Addressee> here;

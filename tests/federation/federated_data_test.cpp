@@ -206,7 +206,7 @@ TEST_F(FederatedDataTest, MakesNodesOfDifferentSizes) {
   refused({.set = kSmall, .partition = "iid", .nodes = 3, .sizes = {1, 2}},
           "data: found 2 sizes, expected 3, one for each node");
   refused({.set = kSmall, .partition = "iid", .nodes = 2, .sizes = {1, 0}},
-          "data: found a size that is no number above 0; every node needs one");
+          "data.sizes has 0, expected a number above 0 and at most 1000000000");
   refused({.sizes = {1}, .folders = {{kSmall, kSmall}}},
           "data: folders of nodes are as large as they are; leave sizes out");
 }
@@ -357,11 +357,11 @@ TEST(FederatedData, RefusesSettingsThatMakeNoFederation) {
   refused({.nodes = 2, .folders = {{kSmall, kSmall}}}, ErrorKind::kUsage,
           "data: there are as many nodes as folders; leave nodes out");
   refused({.set = kSmall, .partition = "iid"}, ErrorKind::kUsage,
-          "data: found 0 nodes, expected 1 to 1000000 for the partition iid; give nodes");
+          "data: found 0 nodes, expected at least 1 for the partition iid; give nodes");
   refused({.set = kSmall, .partition = "dirichlet", .nodes = 1'000'001}, ErrorKind::kUsage,
-          "data: found 1000001 nodes, expected 1 to 1000000 for the partition dirichlet; give nodes");
+          "data.nodes is 1000001, expected a whole number from 0 to 1000000");
   refused({.set = kSmall, .partition = "iid", .nodes = 2, .fraction = 1.01}, ErrorKind::kUsage,
-          "data: the fraction is 1.01, expected more than 0 and at most 1");
+          "data.fraction is 1.01, expected a number above 0 and at most 1");
   refused({.set = kSmall, .partition = "iid", .folders = {{kSmall, kSmall}}}, ErrorKind::kUsage,
           "data: found both a data set and folders of nodes; give one");
   refused({.partition = "iid", .folders = {{kSmall, kSmall}}}, ErrorKind::kUsage,
@@ -369,9 +369,9 @@ TEST(FederatedData, RefusesSettingsThatMakeNoFederation) {
   refused({.folders = {{kSmall, kSmall}}, .fraction = 0.5}, ErrorKind::kUsage,
           "data: a fraction goes with a data set, not with folders of nodes; leave it out");
   refused({.set = kSmall, .partition = "iid", .nodes = 2, .only_node = -1}, ErrorKind::kUsage,
-          "data: the only node is to be -1, expected 1 to 2, or 0 for all");
+          "data.only-node is -1, expected a whole number from 0 to 1000000");
   refused({.set = kSmall, .partition = "iid", .nodes = 2, .fraction = 0.0}, ErrorKind::kUsage,
-          "data: the fraction is 0, expected more than 0 and at most 1");
+          "data.fraction is 0, expected a number above 0 and at most 1");
   refused({.set = kSmall, .partition = "iid", .nodes = 2, .only_node = 3}, ErrorKind::kUsage,
           "data: the only node is to be 3, expected 1 to 2, or 0 for all");
   DataSettings shares{.set = kSmall, .partition = "shares", .train_shares = {{1, 2}}, .test_shares = {{1, 2}}};
@@ -389,6 +389,8 @@ TEST(FederatedData, RefusesSettingsThatMakeNoFederation) {
       EXPECT_EQ(error.key(), train ? "data.train-shares" : "data.test-shares");
     }
   }
+  shares.train_shares = {{4, -1}};
+  refused(shares, ErrorKind::kUsage, "data.train-shares has -1, expected a number from 0 to 1000000000");
   shares.train_shares = {{4, 5}, {5, 5}};
   shares.test_shares = {{1, 2}, {1, 2}};
   refused(shares, ErrorKind::kUsage,

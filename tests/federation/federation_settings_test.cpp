@@ -1,5 +1,6 @@
 #include "labelshift/federation/federation_settings.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 
 #include "labelshift/federation/setting_error.hpp"
 #include "tests/federation/gaussian_federation.hpp"
+#include "tests/federation/range_ends.hpp"
 
 namespace labelshift {
 namespace {
@@ -130,6 +132,38 @@ INSTANTIATE_TEST_SUITE_P(
         Limits{"ratio.epochs", member(&FederationSettings::ratio, &RatioSettings::epochs), {1}, {0}},
         Limits{"ratio.rounds", member(&FederationSettings::ratio, &RatioSettings::rounds), {1}, {0}}));
 
+/// What is said of good settings after one of them is given another value; empty: nothing.
+std::string refusal(const RangedSetting<FederationSettings>& setting, double value) {
+  FederationSettings settings = weighted_settings("vrls");
+  setting.set(settings, value);
+  try {
+    check_settings(settings, /*nodes=*/5);
+  } catch (const SettingError& error) {
+    EXPECT_EQ(error.key(), setting.name);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(FederationSettings, AreGoodFromEndToEndOfTheirRanges) {
+  for (const RangedSetting<FederationSettings>& setting : ranged_settings<FederationSettings>()) {
+    for (const double value : just_outside(setting.range))
+      EXPECT_EQ(refusal(setting, value),
+                fmt::format("{} is {}, expected {}", setting.name, value, setting.range.words()));
+    for (const double value : ends_of(setting.range))  // what does not go with the other settings is another refusal
+      EXPECT_THAT(refusal(setting, value), testing::Not(testing::HasSubstr(setting.range.words()))) << value;
+  }
+}
+
+TEST(Range, SaysItsEndsInWords) {
+  EXPECT_EQ((Range{.low = 1, .high = 5, .whole = true}.words()), "a whole number from 1 to 5");
+  EXPECT_EQ((Range{.high = 1}.words()), "a number from 0 to 1");
+  EXPECT_EQ((Range{.high = 1, .open_high = true}.words()), "a number from 0 to below 1");
+  EXPECT_EQ((Range{.high = 1, .open_low = true}.words()), "a number above 0 and at most 1");
+  EXPECT_EQ((Range{.high = 1, .open_low = true, .open_high = true}.words()), "a number above 0 and below 1");
+  EXPECT_EQ((Range{.open_low = true}.words()), "a number above 0");
+}
+
 /// Settings of a federation that is good but for what two of them are to each other.
 std::string refused_key(const std::function<void(FederationSettings&)>& change) {
   FederationSettings settings = weighted_settings("mlls");
@@ -167,6 +201,12 @@ TEST(FederationSettings, HaveTheDefaultsOfThePaperAndOfPyTorch) {
   EXPECT_EQ(settings.server.beta1, 0.9);
   EXPECT_EQ(settings.server.beta2, 0.999);
   EXPECT_EQ(settings.server.epsilon, 1e-8);
+}
+
+TEST(FederationSettings, CountTheStochasticGradientsOfANode) {
+  EXPECT_EQ((LocalSettings{.steps = 5}.iterations(/*rounds=*/3)), 15);
+  EXPECT_EQ((LocalSettings{.epochs = 5}.iterations(/*rounds=*/3)), 3);
+  EXPECT_EQ((LocalSettings{.steps = 1'000'000'000}.iterations(/*rounds=*/1'000'000'000)), 1'000'000'000'000'000'000);
 }
 
 TEST(FederationSettings, GoTogetherOrDoNot) {

@@ -11,7 +11,7 @@
 #include <numeric>
 
 #include "labelshift/core/base/error.hpp"
-#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/learning/optimiser.hpp"
 #include "tests/federation/gaussian_federation.hpp"

@@ -81,8 +81,8 @@ class LocalFederation {
                                        {.workers = workers})),
         task_{.shape = data.shape, .class_names = data.class_names} {}
 
-  FederationState run(const FederationObserver& observer = {}, FederationState start = {}) {
-    return run_federation(settings_, task_, *engine_, observer, std::move(start));
+  FederationState run(const FederationHooks& hooks = {}, FederationState start = {}) {
+    return run_federation(settings_, task_, *engine_, hooks, std::move(start));
   }
   NodeStore& store() { return store_; }
   /// What a node remembers of phases 1 and 2 under a name, or empty.

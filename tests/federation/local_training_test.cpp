@@ -7,7 +7,7 @@
 #include <set>
 
 #include "labelshift/core/base/error.hpp"
-#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/learning/net.hpp"
 #include "tests/federation/gaussian_federation.hpp"
 

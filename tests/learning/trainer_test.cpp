@@ -117,17 +117,15 @@ TEST_F(TrainerTest, StopsBelowAThresholdOfTheCrossEntropyAlone) {
 TEST_F(TrainerTest, StopsAtTheStepAfterWhichTheObserverSaysSo) {
   SoftmaxNet net(data);
   std::vector<double> done;
-  TrainingObserver observer;
-  observer.step = [&](double part) {
+  TrainingHooks hooks;
+  hooks.progress = [&](std::string_view, double part) {
     done.push_back(part);
     return done.size() < 5;
   };
   int epochs = 0;
-  observer.epoch = [&](const TrainingState& state) { epochs = static_cast<int>(std::ssize(state.cross_entropy)); };
-  const TrainingResult result = train_predictor(net, examples, {.epochs = 10}, observer);  // 4 steps an epoch
-  EXPECT_EQ(result.stopped_by, TrainingStop::kObserver);
+  hooks.epoch = [&](const TrainingState& state) { epochs = static_cast<int>(std::ssize(state.cross_entropy)); };
+  EXPECT_THROW(train_predictor(net, examples, {.epochs = 10}, hooks), Stopped);  // 4 steps an epoch
   EXPECT_EQ(epochs, 1);
-  EXPECT_EQ(result.state.adam.steps, 5);
   EXPECT_THAT(done, ElementsAre(0.032, 0.064, 0.096, 0.1, testing::DoubleNear(0.132, 1e-12)));
 }
 
@@ -154,12 +152,12 @@ TEST_F(TrainerTest, SaysAtWhichStepTheLossStoppedBeingANumber) {
   FailingNet net(data);
   net.at = 6;
   int epochs = 0;
-  TrainingObserver observer;
-  observer.epoch = [&](const TrainingState&) { ++epochs; };
+  TrainingHooks hooks;
+  hooks.epoch = [&](const TrainingState&) { ++epochs; };
   expect_error(ErrorKind::kInput,
                "training step 6 (epoch 2): the loss is nan, expected a finite number; use a smaller learning rate, or "
                "look for extreme values in the data",
-               [&] { train_predictor(net, examples, {.epochs = 3}, observer); });
+               [&] { train_predictor(net, examples, {.epochs = 3}, hooks); });
   EXPECT_EQ(epochs, 1);
 }
 
@@ -167,12 +165,12 @@ TEST_F(TrainerTest, NeverReportsAnEpochWhoseWeightsAreNotNumbers) {
   FailingNet net(data);
   net.at = 4;  // the last step of the first epoch: no loss is computed after it
   net.in_weights = true;
-  TrainingObserver observer;
-  observer.epoch = [&](const TrainingState&) { ADD_FAILURE(); };
+  TrainingHooks hooks;
+  hooks.epoch = [&](const TrainingState&) { ADD_FAILURE(); };
   expect_error(ErrorKind::kInput,
                "training step 4 (epoch 1): a weight is nan, expected a finite number; use a smaller learning rate, or "
                "look for extreme values in the data",
-               [&] { train_predictor(net, examples, {.epochs = 3}, observer); });
+               [&] { train_predictor(net, examples, {.epochs = 3}, hooks); });
 }
 
 TEST_F(TrainerTest, RefusesACheckpointOfAnotherRun) {

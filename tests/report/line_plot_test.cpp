@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <set>
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/report/svg.hpp"
+#include "tests/report/figure_parts.hpp"
 #include "tests/report/parse_xml.hpp"
 
 namespace labelshift {
@@ -25,41 +25,6 @@ using testing::SizeIs;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kRounding = 0.0101;  // coordinates are printed to 0.01, and this is for the difference of two
-
-struct Point {
-  double x, y;
-};
-
-/// The corners of a path that consists of M, L and Z only.
-std::vector<Point> corners(const XmlElement& path) {
-  std::vector<Point> points;
-  const std::string& data = path.attributes.at("d");
-  for (const char* at = data.c_str(); *at == 'M' || *at == 'L';) {
-    char* end = nullptr;
-    const double x = std::strtod(at + 1, &end);
-    const double y = std::strtod(end, &end);
-    points.push_back({x, y});
-    at = end;
-  }
-  return points;
-}
-
-std::vector<std::string> texts(const std::vector<XmlElement>& elements) {
-  std::vector<std::string> found;
-  for (const XmlElement& element : elements) found.push_back(element.text);
-  return found;
-}
-
-/// Base and exponent of every tick as "10^2", or "0.5" without an exponent.
-std::vector<std::string> ticks(const std::vector<XmlElement>& elements) {
-  std::vector<std::string> found;
-  for (std::size_t i = 0; i < elements.size(); ++i) {
-    if (!elements[i].has_class("tick")) continue;
-    const bool power = i + 1 < elements.size() && elements[i + 1].name == "tspan";
-    found.push_back(elements[i].text + (power ? "^" + elements[i + 1].text : ""));
-  }
-  return found;
-}
 
 LineSeries falling(const std::string& name, int n, double level) {
   LineSeries series{.name = name, .x = {}, .y = {}, .low = {}, .high = {}};
@@ -185,65 +150,29 @@ TEST(LinePlot, DoesNotLetABandNextToZeroStretchTheAxisByMoreThanTen) {
   EXPECT_THAT(ticks(elements), testing::Not(testing::AnyOf(Contains("0.01"), Contains("100000"))));
 }
 
-TEST(LinePlot, LabelsALogAxisOfModestNumbersInPlain) {
-  const auto found = ticks(drawn(plot_of({{"a", {0.1, 10.0}, {1e-4, 1.0}, {}, {}}})));
-  EXPECT_THAT(found, ElementsAre("0.1", "1", "10",  // x, then y
-                                 "10^\u22124", "10^\u22123", "10^\u22122", "10^\u22121", "10^0"));
-}
-
-TEST(LinePlot, LabelsTwosAndFivesOnAShortLogAxis) {
-  const auto found = ticks(drawn(plot_of({{"a", {200, 10000}, {2e-3, 2e-2}, {}, {}}})));
-  EXPECT_THAT(found, testing::IsSupersetOf({"200", "500", "1000", "2000", "5000", "10000"}));
-  EXPECT_THAT(found, testing::IsSupersetOf({"2\u00d710^\u22123", "5\u00d710^\u22123", "10^\u22122"}));
-}
-
-TEST(LinePlot, LabelsALogAxisOfLessThanATwofoldRangeToo) {
-  const auto found = ticks(drawn(plot_of({{"a", {1, 2}, {3.1e-4, 3.6e-4}, {}, {}}})));
-  EXPECT_THAT(found, testing::IsSupersetOf({"3.2\u00d710^\u22124", "3.4\u00d710^\u22124", "3.6\u00d710^\u22124"}));
-}
-
-TEST(LinePlot, LabelsALinearAxisInRoundSteps) {
-  const auto found = ticks(drawn(linear_plot({{"a", {0, 10}, {-0.5, 1.0}, {}, {}}})));
-  EXPECT_THAT(found, ElementsAre("0", "5", "10", "\u22120.5", "0", "0.5", "1.0"));
-}
-
-TEST(LinePlot, TakesAPowerOutOfLargeAndSmallNumbersOnALinearAxis) {
-  const auto found = ticks(drawn(linear_plot({{"a", {0, 4e6}, {0.0, 4e-5}, {}, {}}})));
-  EXPECT_THAT(found, testing::IsSupersetOf({"0", "2\u00d710^6", "4\u00d710^6", "2\u00d710^\u22125"}));
-}
-
-TEST(LinePlot, GivesEverySeriesItsOwnLookAndTheSameInAllPanels) {
+TEST(LinePlot, GivesASeriesTheSameLookInAllPanelsAndInTheLegend) {
   LinePlot plot;
   std::vector<LineSeries> series;
   for (int k = 0; k < 16; ++k) series.push_back(falling("series " + std::to_string(k), 4, 1.0 + k));
   plot.panels = {panel_of(series), panel_of({series[9], series[3]})};
   const auto elements = drawn(plot);
-  const auto legend = with_class(elements, "legend");
-  EXPECT_THAT(legend, SizeIs(16));
-  std::set<std::string> looks;  // shape relative to its start, and colours
-  for (const XmlElement& marker : with_class(elements, "legend-marker")) {
-    const auto points = corners(marker);
-    std::string shape;
-    for (const Point& point : points)
-      shape += svg_number(point.x - points[0].x) + " " + svg_number(point.y - points[0].y) + " ";
-    looks.insert(shape + marker.attributes.at("fill") + marker.attributes.at("stroke"));
-  }
-  EXPECT_THAT(looks, SizeIs(16));
+  EXPECT_THAT(with_class(elements, "legend"), SizeIs(16));
   // Lines are drawn last series first: the second panel's are series 3, then series 9.
   const auto lines = with_class(elements, "line");
   ASSERT_THAT(lines, SizeIs(18));
   EXPECT_EQ(lines[16].attributes.at("stroke"), lines[15 - 3].attributes.at("stroke"));
   EXPECT_EQ(lines[17].attributes.at("stroke"), lines[15 - 9].attributes.at("stroke"));
   EXPECT_NE(lines[16].attributes.at("stroke"), lines[17].attributes.at("stroke"));
+  const auto samples = with_class(elements, "legend-marker");
+  ASSERT_THAT(samples, SizeIs(16));
+  EXPECT_EQ(samples[3].attributes.at("fill"), lines[16].attributes.at("stroke"));
 }
 
-TEST(LinePlot, GivesEightSeriesEightColours) {
+TEST(LinePlot, KeepsThePanelsBelowALegendOfManyRows) {
   std::vector<LineSeries> series;
-  for (int k = 0; k < 8; ++k) series.push_back(falling("series " + std::to_string(k), 4, 1.0 + k));
-  std::set<std::string> colours;
-  for (const XmlElement& line : with_class(drawn(plot_of(series)), "line"))
-    colours.insert(line.attributes.at("stroke"));
-  EXPECT_THAT(colours, SizeIs(8));
+  for (int k = 0; k < 16; ++k) series.push_back(falling(std::string(1 + 7 * k, 'n') + std::to_string(k), 3, 1.0 + k));
+  const auto elements = drawn(plot_of(series));
+  EXPECT_GT(with_class(elements, "panel-title")[0].number("y"), with_class(elements, "legend")[15].number("y") + 10.0);
 }
 
 TEST(LinePlot, ThinsOutMarkersOfManyPoints) {
@@ -252,27 +181,6 @@ TEST(LinePlot, ThinsOutMarkersOfManyPoints) {
   EXPECT_THAT(few, SizeIs(8));
   EXPECT_LT(many.size(), 25u);
   EXPECT_GT(many.size(), 8u);
-}
-
-TEST(LinePlot, LaysOutTheLegendWithoutOverlaps) {
-  std::vector<LineSeries> series;
-  for (int k = 0; k < 16; ++k) series.push_back(falling(std::string(1 + 7 * k, 'n') + std::to_string(k), 3, 1.0 + k));
-  series.back().name = std::string(1000, 'W');
-  const auto elements = drawn(plot_of(series));
-  const double width = elements[0].number("width");
-  const auto names = with_class(elements, "legend");
-  const auto markers = with_class(elements, "legend-marker");
-  ASSERT_THAT(names, SizeIs(16));
-  double lowest = 0.0;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const double end = names[i].number("x") + text_width(names[i].text, names[i].number("font-size"));
-    EXPECT_LE(end, width) << i;
-    if (i + 1 < names.size() && names[i].number("y") == names[i + 1].number("y")) {
-      EXPECT_LT(end, corners(markers[i + 1]).empty() ? width : corners(markers[i + 1])[0].x) << i;
-    }
-    lowest = std::max(lowest, names[i].number("y"));
-  }
-  EXPECT_GT(with_class(elements, "panel-title")[0].number("y"), lowest + 10.0);
 }
 
 TEST(LinePlot, SetsFourPanelsInARowThatDoNotOverlap) {
@@ -333,7 +241,7 @@ TEST(LinePlot, SurvivesExtremeAndConstantValues) {
       plot.panels[0].y_scale = scale;
       const auto elements = drawn(plot);
       for (const XmlElement& line : with_class(elements, "line"))
-        for (const Point& point : corners(line)) {
+        for (const SvgPoint& point : corners(line)) {
           EXPECT_GT(point.y, 0.0);
           EXPECT_LT(point.y, elements[0].number("height"));
         }

@@ -135,5 +135,21 @@ TEST(Svg, RaisesTheExponentOfAPower) {
   EXPECT_LT(elements[5].number("font-size"), elements[4].number("font-size"));
 }
 
+TEST(SvgPolyline, GoesFromPointToPoint) {
+  EXPECT_EQ(svg_polyline({{1.0, 2.0}, {3.5, 4.0}, {5.0, -6.25}}), "M1 2L3.5 4L5 -6.25");
+  EXPECT_EQ(svg_polygon({{1.0, 2.0}, {3.5, 4.0}, {5.0, -6.25}}), "M1 2L3.5 4L5 -6.25Z");
+}
+
+TEST(Svg, SetsLinesBelowEachOther) {
+  Svg svg(100.0, 100.0, "", "");
+  svg.lines(5.0, 20.0, 16.0, {"one", "two", "three"}, {.size = 10.0}, "note");
+  const auto lines = with_class(parse_xml(svg.str()), "note");
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[2].text, "three");
+  EXPECT_EQ(lines[1].number("y") - lines[0].number("y"), 16.0);
+  EXPECT_EQ(lines[2].number("y") - lines[1].number("y"), 16.0);
+  EXPECT_EQ(lines[2].number("x"), 5.0);
+}
+
 }  // namespace
 }  // namespace labelshift

@@ -5,13 +5,14 @@
 #include <memory>
 #include <optional>
 
+#include "labelshift/cli/advice.hpp"
 #include "labelshift/cli/commands.hpp"
 #include "labelshift/cli/input.hpp"
-#include "labelshift/cli/result_output.hpp"
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/likelihood/probabilities.hpp"
 #include "labelshift/data/files/matrix_writer.hpp"
+#include "labelshift/report/label_shift_report.hpp"
 
 namespace labelshift::cli {
 namespace {
@@ -37,16 +38,16 @@ bool is_float32(const MatrixView& values) {
 Adaptation write_rows(const AdaptOptions& options, const Input& input, const LabelShiftResult& result, bool correct,
                       Progress& progress) {
   const Scores target = input.target->scores();
-  const Index n = target.values.rows();
-  const Index m = target.values.cols();
+  const Index n = target.rows();
+  const Index m = target.cols();
   const Calibration calibration =
       correct && result.calibration_fit ? result.calibration_fit->calibration : Calibration::identity(m);
   const DeferInterrupt interrupt;  // outlives the writer, which takes a half-written file away
   std::optional<MatrixWriter> writer;
   if (!options.output_probs.empty())
-    writer.emplace(options.output_probs,
-                   MatrixWriter::Layout{
-                       .rows = n, .cols = m, .float32 = is_float32(target.values), .column_names = input.class_names});
+    writer.emplace(
+        options.output_probs,
+        MatrixWriter::Layout{.rows = n, .cols = m, .float32 = is_float32(target), .column_names = input.class_names});
   Adaptation adapted{.corrected = correct, .rows = n};
   std::vector<int> labels;
   if (!options.output_labels.empty()) labels.reserve(static_cast<std::size_t>(n));
@@ -61,7 +62,7 @@ Adaptation write_rows(const AdaptOptions& options, const Input& input, const Lab
     if (writer) writer->append(rows);
     for (Index i = 0; i < count; ++i) {
       const int label = arg_max(rows, i);
-      const int said = arg_max(target.values, first + i);
+      const int said = arg_max(target, first + i);
       if (label != said) ++adapted.changed;
       if (arg_max(calibrated, i) != said) ++adapted.changed_by_calibration;
       if (!options.output_labels.empty()) labels.push_back(label);
@@ -77,7 +78,7 @@ Adaptation write_rows(const AdaptOptions& options, const Input& input, const Lab
   return adapted;
 }
 
-std::string summary(const AdaptOptions& options, const Report& report) {
+std::string summary(const AdaptOptions& options, const LabelShiftReport& report) {
   const LabelShiftResult& result = report.result;
   const Adaptation& adapted = *report.adaptation;
   Index most = 0;
@@ -105,7 +106,7 @@ std::string summary(const AdaptOptions& options, const Report& report) {
 }
 
 /// What is to be said of a correction that the tests do not support.
-std::optional<std::string> doubt(const Report& report) {
+std::optional<std::string> doubt(const LabelShiftReport& report) {
   const Finding finding = verdict_on(report.result, report.classes).finding;
   if (!report.adaptation->corrected && finding == Finding::kWrongSource)
     return "the source tells nothing, so the predictions were left alone";
@@ -140,19 +141,19 @@ void adapt(const AdaptOptions& options) {
   check_options(options);
   std::optional<Progress> progress(std::in_place);
   const Input input = read_input(options.input, options.estimator, *progress);
-  Report report{.options = label_shift_options(options.estimator, options.seed),
-                .classes = input.shown_names(),
-                .warnings = input.warnings};
-  report.result = analyse_label_shift(input.problem(), report.options,
-                                      [&](std::string_view stage, double done) { progress->show(stage, done); });
+  LabelShiftReport report{.options = label_shift_options(options.estimator, options.seed),
+                          .classes = input.shown_names(),
+                          .warnings = input.warnings};
+  report.result = analyse_label_shift(input.problem(), report.options, showing(*progress));
   const Finding finding = verdict_on(report.result, report.classes).finding;
   const bool fits = report.result.fit_test && finding != Finding::kDoesNotFit && finding != Finding::kWrongSource;
   report.adaptation = write_rows(options, input, report.result, fits || !options.if_fits, *progress);
   progress.reset();
-  for (std::string& warning : result_warnings(report)) report.warnings.push_back(std::move(warning));
+  for (const Warning& warning : result_warnings(report))
+    report.warnings.push_back(warning.sentence + advice(warning.remedy));
   if (const auto warning = doubt(report)) report.warnings.push_back(*warning);
   for (const std::string& warning : report.warnings) warn(warning);
-  if (!options.report.empty()) write_whole(options.report, format_report(report, "json"));
+  if (!options.report.empty()) write_whole(options.report, report_json(report));
   // Rows that went to standard output must stay the only thing there.
   for (const std::string& path : {options.output_probs, options.output_labels, options.report})
     if (path == "/dev/stdout") return;

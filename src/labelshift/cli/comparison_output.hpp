@@ -5,14 +5,11 @@
 #include <vector>
 
 #include "labelshift/core/base/error.hpp"
-#include "labelshift/experiments/comparison.hpp"
+#include "labelshift/experiments/comparison_tables.hpp"
 
 namespace labelshift::cli {
 
-/// Which of its tables a comparison is shown by.
-enum class ComparisonView { kAverage, kNodes, kSpread };
-
-/// The values of --show, in the same order.
+/// The values of --show, in the order of ComparisonView.
 inline const std::vector<std::string> kComparisonViews = {"average", "nodes", "spread"};
 
 /// A comparison as text: the table, what the weights are, what was sent, notes, and where the files are.

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "labelshift/cli/commands.hpp"
@@ -11,11 +10,10 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/data/datasets/dataset_install.hpp"
 #include "labelshift/data/datasets/known_datasets.hpp"
+#include "labelshift/report/json.hpp"
 
 namespace labelshift::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct DataOptions {
   std::string action;  // empty: list
@@ -59,7 +57,7 @@ void list(const std::string& format) {
   if (format == "json") {
     Json sets = Json::array();
     for (const KnownDataset& known : known_datasets()) sets.push_back(as_json(known));
-    print_json(Json{{"datasets", sets}}.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
+    print_json(json_text({{"datasets", sets}}));
     return;
   }
   std::string text;
@@ -92,10 +90,7 @@ void get(const DataOptions& options) {
   const DeferInterrupt interrupt;
   Progress progress;
   const std::string note =
-      install_dataset(known, places[0].directory,
-                      {.from = options.from,
-                       .progress = [&](const std::string& stage, double done) { progress.show(stage, done); },
-                       .stop = [&] { return interrupt.requested(); }});
+      install_dataset(known, places[0].directory, {.from = options.from, .observer = showing(progress, interrupt)});
   if (!note.empty()) warn(places[0].directory + ": " + note);
   print(fmt::format("{} is now in {}\n", known.name, places[0].directory));
 }

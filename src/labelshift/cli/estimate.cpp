@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <memory>
 
+#include "labelshift/cli/advice.hpp"
 #include "labelshift/cli/commands.hpp"
 #include "labelshift/cli/input.hpp"
-#include "labelshift/cli/result_output.hpp"
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/inference/bootstrap.hpp"
-#include "labelshift/report/prior_plot.hpp"
+#include "labelshift/report/label_shift_report.hpp"
 
 namespace labelshift::cli {
 namespace {
@@ -27,28 +27,17 @@ struct EstimateOptions {
   std::string plot;
 };
 
-std::string plot_of(const Report& report) {
-  return prior_plot({.title = "Label mix of source and target",
-                     .subtitles = {verdict_line(report)},
-                     .classes = report.classes,
-                     .source_prior = report.result.source_prior,
-                     .target_prior = report.result.target_prior,
-                     .target_prior_low = report.result.intervals.prior_low,
-                     .target_prior_high = report.result.intervals.prior_high,
-                     .level = report.options.level});
-}
-
-Report make_report(const EstimateOptions& options) {
+LabelShiftReport make_report(const EstimateOptions& options) {
   Progress progress;
   LabelShiftOptions analysis = label_shift_options(options.estimator, options.seed);
   analysis.level = options.level;
   analysis.bootstrap = options.bootstrap;
   analysis.bound_terms = options.bound;
   const Input input = read_input(options.input, options.estimator, progress);
-  Report report{.options = analysis, .classes = input.shown_names(), .warnings = input.warnings};
-  report.result = analyse_label_shift(input.problem(), analysis,
-                                      [&](std::string_view stage, double done) { progress.show(stage, done); });
-  for (std::string& warning : result_warnings(report)) report.warnings.push_back(std::move(warning));
+  LabelShiftReport report{.options = analysis, .classes = input.shown_names(), .warnings = input.warnings};
+  report.result = analyse_label_shift(input.problem(), analysis, showing(progress));
+  for (const Warning& warning : result_warnings(report))
+    report.warnings.push_back(warning.sentence + advice(warning.remedy));
   return report;
 }
 
@@ -63,14 +52,16 @@ void estimate(const EstimateOptions& options) {
                 fmt::format("--plot: cannot draw {}, pictures are SVG only; use .svg", options.plot));
   check_writable(options.output);
   check_writable(options.plot);
-  const Report report = make_report(options);
+  const LabelShiftReport report = make_report(options);
   for (const std::string& warning : report.warnings) warn(warning);
   // A CSV file has no place for a verdict.
   if (const Verdict verdict = verdict_on(report.result, report.classes);
       options.format == "csv" && verdict.finding == Finding::kDoesNotFit)
     warn(verdict.text);
-  if (!options.plot.empty()) write_whole(options.plot, plot_of(report));
-  const std::string text = format_report(report, options.format);
+  if (!options.plot.empty()) write_whole(options.plot, prior_plot(report_plot(report)));
+  const std::string text = options.format == "json"  ? report_json(report)
+                           : options.format == "csv" ? table_csv(report_table(report))
+                                                     : report_text(report);
   if (options.output.empty())
     options.format == "table" ? print(text) : options.format == "json" ? print_json(text) : print_data(text);
   else

@@ -1,22 +1,19 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "labelshift/cli/commands.hpp"
 #include "labelshift/cli/input.hpp"
-#include "labelshift/cli/result_output.hpp"
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/calibration/calibration.hpp"
 #include "labelshift/core/estimators/estimators.hpp"
+#include "labelshift/report/json.hpp"
 #ifdef LABELSHIFT_WITH_TORCH
 #include "labelshift/learning/methods.hpp"
 #endif
 
 namespace labelshift::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 #ifdef LABELSHIFT_WITH_TORCH
 const std::string kNone;  // no method is the default: an experiment names its own
@@ -55,7 +52,7 @@ void list(const std::string& format) {
 #ifdef LABELSHIFT_WITH_TORCH
     json["methods"] = as_json(methods(), kNone);
 #endif
-    print_json(json.dump(2) + '\n');
+    print_json(json_text(json));
     return;
   }
   std::string text =

@@ -44,8 +44,8 @@ std::vector<std::string> read_class_names(const std::string& path, Index classes
 }
 
 void check_columns(const InputOptions& options, const ScoresFile& source, const ScoresFile& target) {
-  const Index found = target.scores().values.cols();
-  const Index expected = source.scores().values.cols();
+  const Index found = target.scores().cols();
+  const Index expected = source.scores().cols();
   if (found != expected)
     throw Error(ErrorKind::kInput, fmt::format("{} has {} columns, {} has {}; both need one for each class",
                                                options.target_probs, found, options.source_probs, expected));
@@ -344,19 +344,6 @@ void add_level_option(CLI::App& command, double& level) {
       ->group("Estimation");
 }
 
-bool has_setting(const std::string& estimator, const std::string& setting) {
-  const EstimatorEntry& entry = find_estimator(estimator);
-  Settings probe;
-  probe.set(setting, "1");
-  entry.make(probe);
-  try {
-    probe.check_all_read(entry.name);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 std::map<std::string, std::string> parse_settings(const std::vector<std::string>& texts) {
   std::map<std::string, std::string> settings;
   for (const std::string& setting : texts) {
@@ -371,7 +358,7 @@ std::map<std::string, std::string> parse_settings(const std::vector<std::string>
 Settings estimator_settings(const EstimatorOptions& options, std::uint64_t seed) {
   Settings settings;
   if (!options.tolerance.empty()) settings.set("tolerance", options.tolerance);
-  if (has_setting(options.estimator, "seed")) settings.set("seed", std::to_string(seed));
+  if (has_setting(find_estimator(options.estimator), "seed")) settings.set("seed", std::to_string(seed));
   for (const auto& [name, value] : parse_settings(options.settings)) settings.set(name, value);
   return settings;
 }
@@ -385,20 +372,14 @@ LabelShiftOptions label_shift_options(const EstimatorOptions& options, std::uint
 }
 
 ScoresFile::ScoresFile(const std::string& path, const InputOptions& options)
-    : values_(read_matrix(path, options.columns)), logits_(options.logits) {
+    : values_(read_matrix(path, options.columns)) {
   MatrixFile& file = std::get<MatrixFile>(values_);
   check_no_index(file.view(), path);
   class_names_ = file.column_names();
   table_ = file.table();
   if (options.renormalise) values_ = renormalise_rows(file.view(), path);
-  if (logits_)
-    check_logits(scores().values, path);
-  else
-    check_probabilities(scores().values, path);
-}
-
-Scores ScoresFile::scores() const {
-  return {std::visit([](const auto& values) { return values.view(); }, values_), logits_, /*checked=*/true};
+  scores_.emplace(std::visit([](const auto& values) -> MatrixView { return values.view(); }, values_), options.logits,
+                  path);
 }
 
 std::vector<std::string> Input::shown_names() const {
@@ -438,11 +419,11 @@ Input read_input(const InputOptions& options, const EstimatorOptions& estimator,
   if (!options.classes.empty()) input.class_names = read_class_names(options.classes, input.classes());
   if (input.source) {
     progress.show("reading " + options.source_labels);
-    const Index rows = input.source->scores().values.rows();
+    const Index rows = input.source->scores().rows();
     Labels labels = read_labels(options.source_labels, input.class_names, input.classes());
     check_labels(labels.labels, rows, input.classes(), options.source_labels);
     if (input.class_names.empty() && !labels.class_names.empty()) {
-      check_guessed_order(options, input.source->scores().values, labels);
+      check_guessed_order(options, input.source->scores(), labels);
       input.warnings.push_back(
           fmt::format("nothing names the columns of {}, so they were taken to be the labels in sorted order: {}; if "
                       "they are not, name them with --classes",
@@ -454,7 +435,7 @@ Input read_input(const InputOptions& options, const EstimatorOptions& estimator,
   }
   if (!options.source_prior.empty()) input.source_prior = read_prior(options.source_prior, input.classes());
   if (!options.target_weights.empty())
-    input.target_weights = read_weights(options.target_weights, input.target->scores().values.rows());
+    input.target_weights = read_weights(options.target_weights, input.target->scores().rows());
   return input;
 }
 

@@ -75,11 +75,12 @@ CLI::Validator standard_output();
 /// For `check` of one that can be neither.
 CLI::Validator no_dash();
 
+/// The values of --format.
+inline const std::vector<std::string> kFormats = {"table", "json", "csv"};
+
 std::vector<std::string> estimator_names();
 std::vector<std::string> calibration_names();
 
-/// Whether the estimator of this name reads a number called `setting`.
-bool has_setting(const std::string& estimator, const std::string& setting);
 /// The values of --set, NAME=VALUE each. Throws Error{kUsage} for one that is not.
 std::map<std::string, std::string> parse_settings(const std::vector<std::string>& texts);
 /// The settings of the estimator. An estimator that draws random numbers gets the seed too.
@@ -92,14 +93,14 @@ class ScoresFile {
   /// Throws Error{kInput} with the file's name unless every row is what the options say.
   ScoresFile(const std::string& path, const InputOptions& options);
 
-  Scores scores() const;
+  const Scores& scores() const { return *scores_; }
   const std::vector<std::string>& class_names() const { return class_names_; }
   /// All columns of the file, classes or not.
   const TableColumns& table() const { return table_; }
 
  private:
   std::variant<MatrixFile, CalibratedProbabilities> values_;
-  bool logits_;
+  std::optional<Scores> scores_;  // a view of values_
   std::vector<std::string> class_names_;
   TableColumns table_;
 };
@@ -116,7 +117,7 @@ struct Input {
   std::vector<TableColumns> tables;      // of scores
   std::vector<std::string> warnings;     // one sentence each
 
-  Index classes() const { return (target ? target : source)->scores().values.cols(); }
+  Index classes() const { return (target ? target : source)->scores().cols(); }
   /// What the classes are called in output: by their numbers if nothing names them.
   std::vector<std::string> shown_names() const;
   std::optional<SourceExamples> source_examples() const;

@@ -2,11 +2,13 @@
 #include <iostream>
 #include <string>
 
+#include "labelshift/cli/advice.hpp"
 #include "labelshift/cli/command_line.hpp"
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/base/blas.hpp"
 #include "labelshift/core/base/cpu.hpp"
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/observer.hpp"
 
 namespace labelshift::cli {
 namespace {
@@ -27,42 +29,6 @@ int exit_status(ErrorKind kind) {  // the only table from kind to status
   return kInternalError;
 }
 
-/// What to type: the only table from remedy to options. It goes on from the message.
-const char* advice(Remedy remedy) {
-  switch (remedy) {
-    case Remedy::kNone:
-      return "";
-    case Remedy::kLogits:
-      return "; use --logits for raw scores";
-    case Remedy::kLogitsOrRenormalise:
-      return "; use --logits for raw scores or --renormalise for rounded ones";
-    case Remedy::kLogitsOrColumns:
-      return "; use --logits for raw scores, or leave a column that is no class out with --ignore-columns";
-    case Remedy::kColumns:
-      return "; leave a column that is no class out with --ignore-columns, by its name or its number from 0; "
-             "an entry that is both a name and a number is taken as the name";
-    case Remedy::kTrainingPrior:
-      return "; give the class mix it was trained on with --source-prior. Only if it was never trained on the class, "
-             "leave its column out instead with --ignore-columns and --renormalise (labels that are numbers then count "
-             "the columns that are left)";
-    case Remedy::kOwnLabels:
-      return "; leave --label-column and --labels out";
-    case Remedy::kDatasetSource:
-      return " with --from";
-    case Remedy::kGetDataset:
-      return "; \"labelshift data\" says how to get it";
-    case Remedy::kCpu:
-      return "; use --device cpu";
-    case Remedy::kMovedNet:
-      return "; if the net was moved, say where it is now with --model";
-    case Remedy::kOutputFolder:
-      return " with --output";
-    case Remedy::kResume:
-      return " (--resume or --output)";
-  }
-  return "";
-}
-
 }  // namespace
 }  // namespace labelshift::cli
 
@@ -78,6 +44,8 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     std::cerr << "error: " << printable(std::string(error.what()) + cli::advice(error.remedy())) << '\n';
     return cli::exit_status(error.kind());
+  } catch (const Stopped&) {
+    return cli::kInternalError;  // to nobody: the signal that stopped the work has ended the process by now
   } catch (const std::bad_alloc&) {
     std::cerr << "error: out of memory\n";
     return cli::exit_status(ErrorKind::kSystem);

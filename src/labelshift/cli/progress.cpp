@@ -6,8 +6,6 @@
 #include <cmath>
 #include <iostream>
 
-#include "labelshift/cli/terminal.hpp"
-
 namespace labelshift::cli {
 namespace {
 
@@ -62,6 +60,20 @@ void Progress::redraw() {
     std::cerr.flush();
   } while (!changed_.wait_for(lock, kBetweenDrawings, finished));
   std::cerr << kClearLine << std::flush;
+}
+
+Observer showing(Progress& progress) {
+  return [&](std::string_view stage, double done) {
+    progress.show(stage, done);
+    return true;
+  };
+}
+
+Observer showing(Progress& progress, const DeferInterrupt& interrupt) {
+  return [&](std::string_view stage, double done) {
+    progress.show(stage, done);
+    return !interrupt.requested();
+  };
 }
 
 }  // namespace labelshift::cli

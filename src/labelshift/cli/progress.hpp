@@ -7,6 +7,9 @@
 #include <string_view>
 #include <thread>
 
+#include "labelshift/cli/terminal.hpp"
+#include "labelshift/core/base/observer.hpp"
+
 namespace labelshift::cli {
 
 /// One line on standard error that says what is being done, how much of it, and how long the rest will take; only if
@@ -32,5 +35,10 @@ class Progress {
   Clock::time_point stage_start_;
   std::thread drawer_;
 };
+
+/// Shows what it is told.
+Observer showing(Progress& progress);
+/// The same, and stops the work as soon as a signal waits.
+Observer showing(Progress& progress, const DeferInterrupt& interrupt);
 
 }  // namespace labelshift::cli

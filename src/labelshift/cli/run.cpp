@@ -10,7 +10,7 @@
 #include "labelshift/cli/input.hpp"
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/base/error.hpp"
-#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/base/version.hpp"
 #include "labelshift/experiments/comparison.hpp"
 #include "labelshift/learning/training_threads.hpp"
@@ -86,10 +86,7 @@ void run_experiment(const RunCommandOptions& options) {
   settings.prepare_thread = flush_denormals_on_this_thread;
   std::optional<Progress> progress(std::in_place);
   try {
-    const ComparisonResult result = run_comparison(experiment, settings, [&](std::string_view stage, double done) {
-      progress->show(stage, done);
-      return !interrupt.requested();
-    });
+    const ComparisonResult result = run_comparison(experiment, settings, showing(*progress, interrupt));
     progress.reset();
     show_warnings(result);
     const auto shown = std::find(kComparisonViews.begin(), kComparisonViews.end(), options.show);

@@ -13,7 +13,7 @@
 #include <iostream>
 
 #include "labelshift/core/base/error.hpp"
-#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/data/files/errno_text.hpp"
 #include "labelshift/data/files/input_file.hpp"
 #include "labelshift/data/files/output_file.hpp"

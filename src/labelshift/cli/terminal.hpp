@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "labelshift/data/files/printable.hpp"
+#include "labelshift/core/base/printable.hpp"
 
 namespace labelshift::cli {
 

@@ -4,12 +4,10 @@
 #include <array>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "labelshift/cli/commands.hpp"
 #include "labelshift/cli/input.hpp"
-#include "labelshift/cli/result_output.hpp"
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/version.hpp"
@@ -21,11 +19,11 @@
 #include "labelshift/learning/model_selection.hpp"
 #include "labelshift/learning/predictor.hpp"
 #include "labelshift/learning/training_threads.hpp"
+#include "labelshift/report/json.hpp"
+#include "labelshift/report/table.hpp"
 
 namespace labelshift::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kAuto = "auto";
 
@@ -158,8 +156,8 @@ std::string intact(std::size_t epochs) {
   return epochs > 0 ? fmt::format("; the checkpoint of epoch {} is intact", epochs) : "";
 }
 
-/// Trains with one zeta. Returns false if an interrupt ended it.
-bool train_one(const TrainOptions& options, const TrainingExamples& examples, Net& net, const DeferInterrupt& interrupt,
+/// Trains with one zeta. Throws Stopped if an interrupt ended it.
+void train_one(const TrainOptions& options, const TrainingExamples& examples, Net& net, const DeferInterrupt& interrupt,
                Progress& progress, Trained& trained) {
   const TrainingSettings settings = training_settings(options);
   const std::string path = options.checkpoint.empty() ? "" : options.checkpoint + "/checkpoint.safetensors";
@@ -174,59 +172,50 @@ bool train_one(const TrainOptions& options, const TrainingExamples& examples, Ne
                             path, saved, settings.epochs));
   trained.resumed_from = static_cast<int>(saved);
   const double before = static_cast<double>(trained.resumed_from) / settings.epochs;
-  TrainingObserver observer;
-  observer.step = [&](double done) {
-    progress.show("training", (done - before) / (1.0 - before));  // from here on, for the time left
-    return !interrupt.requested();
+  TrainingHooks hooks;
+  hooks.progress = [&](std::string_view stage, double done) {
+    return showing(progress, interrupt)(stage, (done - before) / (1.0 - before));  // from here on, for the time left
   };
   if (!path.empty())
-    observer.epoch = [&](const TrainingState& state) {
+    hooks.epoch = [&](const TrainingState& state) {
       save_checkpoint(path, run, net, state);
       saved = state.cross_entropy.size();
     };
   try {
-    TrainingResult result = train_predictor(net, examples, settings, observer, std::move(start));
-    if (result.stopped_by == TrainingStop::kObserver) {
-      if (!path.empty()) trained.interruption = "interrupted" + intact(saved);
-      return false;
-    }
+    TrainingResult result = train_predictor(net, examples, settings, hooks, std::move(start));
     trained.zeta = settings.zeta;
     trained.cross_entropy = std::move(result.state.cross_entropy);
     trained.epochs = static_cast<int>(std::ssize(trained.cross_entropy));
     trained.stopped_by = result.stopped_by == TrainingStop::kThreshold ? "threshold" : "epochs";
-    return true;
+  } catch (const Stopped&) {
+    if (!path.empty()) trained.interruption = "interrupted" + intact(saved);
+    throw;
   } catch (const Error& error) {
     throw error.reworded(error.what() + intact(saved));
   }
 }
 
-/// Trains with several zetas and keeps the best. Returns false if an interrupt ended it.
-bool train_several(const TrainOptions& options, const TrainingExamples& examples, std::span<const Index> held_out,
+/// Trains with several zetas and keeps the best. Throws Stopped if an interrupt ended it.
+void train_several(const TrainOptions& options, const TrainingExamples& examples, std::span<const Index> held_out,
                    Net& net, const DeferInterrupt& interrupt, Progress& progress, Trained& trained) {
   SelectionSettings selection;
   if (options.calibration_given) selection.calibrations = {options.calibration};
   if (!options.checkpoint.empty())
     prepare_checkpoint(options, selection_checkpoint(options.checkpoint, selection.zetas[0]));
-  trained.selection = choose_predictor(
-      net, examples, held_out, training_settings(options), selection,
-      [&](std::string_view stage, double done) {
-        progress.show(stage, done);
-        return !interrupt.requested();
-      },
-      options.checkpoint);
-  trained.resumed_from = trained.selection->resumed_from;
-  if (interrupt.requested()) {
+  try {
+    trained.selection = choose_predictor(net, examples, held_out, training_settings(options), selection,
+                                         showing(progress, interrupt), options.checkpoint);
+  } catch (const Stopped&) {
     if (!options.checkpoint.empty())
-      trained.interruption =
-          fmt::format("interrupted; the checkpoints of {} epochs are intact", trained.selection->epochs);
-    return false;
+      trained.interruption = fmt::format("interrupted; the checkpoints in {} are intact", options.checkpoint);
+    throw;
   }
+  trained.resumed_from = trained.selection->resumed_from;
   const Candidate& best = trained.selection->best();
   trained.zeta = best.zeta;
   trained.epochs = best.epochs;
   trained.calibration = best.calibration;
   trained.stopped_by = "choice";
-  return true;
 }
 
 void judge(const char* name, Net& net, const Dataset& data, std::span<const Index> rows, const Calibration& calibration,
@@ -275,17 +264,23 @@ std::string json_text(const TrainOptions& options, const Trained& trained) {
   json["predictor"] = options.output;
   json["seed"] = options.seed;
   json["version"] = version();
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return labelshift::json_text(json);
 }
 
 /// Every zeta, number of epochs and calibration that was tried.
 std::string candidates_table(const Selection& selection) {
-  std::vector<std::vector<std::string>> rows{{"zeta", "epochs", "calibration", "MSE of ratios", "standard error"}};
+  Table table{
+      .columns = {{.name = "zeta", .key = "zeta"},
+                  {.name = "epochs", .key = "epochs", .kind = ColumnKind::kCount},
+                  {.name = "calibration", .key = "calibration"},
+                  {.name = "MSE of ratios", .key = "error", .kind = ColumnKind::kNumber, .digits = 5},
+                  {.name = "standard error", .key = "standard_error", .kind = ColumnKind::kNumber, .digits = 5}},
+      .notes = {"* chosen"}};
   for (const Candidate& candidate : selection.candidates)
-    rows.push_back({fmt::format("{}{}", candidate.zeta, &candidate == &selection.best() ? " *" : ""),
-                    fmt::format("{}", candidate.epochs), candidate.calibration, fmt::format("{:.5f}", candidate.error),
-                    fmt::format("{:.5f}", candidate.standard_error)});
-  return aligned(rows) + "* chosen\n\n";
+    table.rows.push_back({fmt::format("{}{}", candidate.zeta, &candidate == &selection.best() ? " *" : ""),
+                          std::int64_t{candidate.epochs}, candidate.calibration, candidate.error,
+                          candidate.standard_error});
+  return table_text(table) + '\n';
 }
 
 /// What was chosen, why, and where the rest can be seen.
@@ -310,16 +305,23 @@ std::string table_text(const TrainOptions& options, const Trained& trained) {
     text += fmt::format(", cross-entropy {:.4f} in the last", trained.cross_entropy.back());
   text += ".\n";
   if (!trained.parts.empty()) {
-    std::vector<std::vector<std::string>> rows{
-        {"", "examples", "accuracy", "NLL", "ECE", "calibrated: accuracy", "NLL", "ECE"}};
+    Table table{
+        .columns = {{.name = "", .key = "part"}, {.name = "examples", .key = "examples", .kind = ColumnKind::kCount}}};
+    for (const auto& [name, key] : {std::pair{"accuracy", "accuracy"},
+                                    {"NLL", "nll"},
+                                    {"ECE", "ece"},
+                                    {"calibrated: accuracy", "calibrated_accuracy"},
+                                    {"NLL", "calibrated_nll"},
+                                    {"ECE", "calibrated_ece"}})
+      table.columns.push_back({.name = name, .key = key, .kind = ColumnKind::kNumber});
     for (const PartQuality& part : trained.parts) {
-      std::vector<std::string> row{part.name, fmt::format("{}", part.examples)};
+      std::vector<Cell>& row = table.rows.emplace_back();
+      row = {part.name, static_cast<std::int64_t>(part.examples)};
       for (const Evaluation* evaluation : {&part.raw, &part.calibrated})
         for (const double value : {evaluation->accuracy, evaluation->quality.nll, evaluation->quality.ece})
-          row.push_back(fmt::format("{:.4f}", value));
-      rows.push_back(std::move(row));
+          row.emplace_back(value);
     }
-    text += '\n' + aligned(rows) + '\n';
+    text += '\n' + table_text(table) + '\n';
   }
   if (trained.calibration != "none")
     text += fmt::format("Calibration {} was fitted on the held-out examples.\n", trained.calibration);
@@ -350,13 +352,15 @@ void train(const TrainOptions& options) {
                       .column_names = data.train.column_names};
   Net& net = *predictor.net;
   const TrainingExamples examples{data.train, rows.kept, {}};
-  const bool whole = options.automatic()
-                         ? train_several(options, examples, rows.held_out, net, interrupt, *progress, trained)
-                         : train_one(options, examples, net, interrupt, *progress, trained);
-  if (!whole) {
+  try {
+    if (options.automatic())
+      train_several(options, examples, rows.held_out, net, interrupt, *progress, trained);
+    else
+      train_one(options, examples, net, interrupt, *progress, trained);
+  } catch (const Stopped&) {
     progress.reset();
     if (!trained.interruption.empty()) warn(trained.interruption);
-    return;  // to nobody: the signal ends the process first
+    throw;
   }
   progress->show("evaluating");
   const Calibration calibration = fit(trained.calibration, net, data.train, rows.held_out);

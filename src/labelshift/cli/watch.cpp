@@ -5,24 +5,22 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "labelshift/cli/commands.hpp"
 #include "labelshift/cli/input.hpp"
-#include "labelshift/cli/result_output.hpp"
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/base/error.hpp"
-#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/inference/incremental.hpp"
 #include "labelshift/core/likelihood/probabilities.hpp"
 #include "labelshift/core/likelihood/renormalise.hpp"
 #include "labelshift/data/files/csv_reader.hpp"
+#include "labelshift/report/json.hpp"
+#include "labelshift/report/label_shift_report.hpp"
 
 namespace labelshift::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct WatchOptions {
   InputOptions input;
@@ -94,10 +92,7 @@ class Watch {
     RowMajorMatrix<double> values = Eigen::Map<RowMajorMatrix<double>>(row.data(), 1, classes());
     try {
       if (options_.input.renormalise) values = std::get<RowMajorMatrix<double>>(renormalise_rows(values, place).values);
-      if (options_.input.logits)
-        check_logits(values, place);
-      else
-        check_probabilities(values, place);
+      Scores(values, options_.input.logits, place);
     } catch (const Error& error) {
       std::string message = error.what();  // of a matrix of one row, which is not the row the user counts
       if (const auto at = message.find(", row 1"); at == place.size()) message.erase(at, std::strlen(", row 1"));
@@ -140,20 +135,20 @@ class Watch {
     else if (options_.format == "csv")
       print_data(csv_lines(state, verdict));
     else
-      print(table(state, verdict));
+      print(text(state, verdict));
   }
 
  private:
   static Json numbers(const Eigen::VectorXd& values) { return std::vector<double>(values.begin(), values.end()); }
 
   static CalibratedProbabilities uncalibrated(const Scores& scores) {
-    return apply_calibration(Calibration::identity(scores.values.cols()), scores);
+    return apply_calibration(Calibration::identity(scores.cols()), scores);
   }
 
   /// Adds the pending rows together, which is faster than one by one.
   void flush() {
     if (pending_rows_ == 0) return;
-    const Scores scores{MatrixView(pending_).middle_rows(0, pending_rows_), options_.input.logits};
+    const Scores scores = Scores::known(MatrixView(pending_).middle_rows(0, pending_rows_), options_.input.logits);
     estimator_->add(apply_calibration(calibration_, scores).view(), uncalibrated(scores).view());
     pending_rows_ = 0;
   }
@@ -180,36 +175,35 @@ class Watch {
     json["verdict"] = to_string(verdict.finding);
     json["verdict_text"] = verdict.text;
     json["alarm"] = is_alarm(verdict);
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+    return json_text(json, /*indent=*/-1);
   }
 
+  Table table(const IncrementalState& state) const {
+    return mix_table(classes_, source_prior_, state.target_prior, state.intervals);
+  }
+
+  /// The table with all that is known of this look in every row.
   std::string csv_lines(const IncrementalState& state, const Verdict& verdict) {
-    std::string text = std::exchange(header_written_, true)
-                           ? ""
-                           : "rows,class,source_prior,target_prior,target_prior_low,target_prior_high,p_value,"
-                             "fit_p_value,verdict,alarm\n";
-    const std::string fit = state.fit_test ? fmt::format("{}", state.fit_test->p_value) : "";
-    for (std::size_t c = 0; c < classes_.size(); ++c) {
-      const auto at = static_cast<Index>(c);
-      text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", state.rows, csv_cell(classes_[c]), source_prior_[at],
-                          state.target_prior[at], state.intervals.prior_low[at], state.intervals.prior_high[at],
-                          state.shift_test.p_value, fit, to_string(verdict.finding), is_alarm(verdict));
-    }
-    return text;
+    Table lines = table(state);
+    const auto add = [&](std::size_t at, const char* key, ColumnKind kind, const Cell& cell) {
+      lines.columns.insert(lines.columns.begin() + static_cast<std::ptrdiff_t>(at), {.key = key, .kind = kind});
+      for (auto& row : lines.rows) row.insert(row.begin() + static_cast<std::ptrdiff_t>(at), cell);
+    };
+    const auto add_last = [&](const char* key, ColumnKind kind, const Cell& cell) {
+      add(lines.columns.size(), key, kind, cell);
+    };
+    add(0, "rows", ColumnKind::kNumber, state.rows);
+    add_last("p_value", ColumnKind::kNumber, state.shift_test.p_value);
+    add_last("fit_p_value", ColumnKind::kNumber, state.fit_test ? Cell(state.fit_test->p_value) : Cell());
+    add_last("verdict", ColumnKind::kText, to_string(verdict.finding));
+    add_last("alarm", ColumnKind::kText, is_alarm(verdict) ? "true" : "false");
+    return table_csv(lines, /*with_keys=*/!std::exchange(header_written_, true));
   }
 
-  std::string table(const IncrementalState& state, const Verdict& verdict) const {
-    std::vector<std::vector<std::string>> cells{{"class", "source", "target", "low", "high"}};
-    const int decimals = prior_decimals(classes_.size());
-    const auto prior = [&](double value) { return fmt::format("{:.{}f}", value, decimals); };
-    for (std::size_t c = 0; c < classes_.size(); ++c) {
-      const auto at = static_cast<Index>(c);
-      cells.push_back({classes_[c], prior(source_prior_[at]), prior(state.target_prior[at]),
-                       prior(state.intervals.prior_low[at]), prior(state.intervals.prior_high[at])});
-    }
+  std::string text(const IncrementalState& state, const Verdict& verdict) const {
     const std::string skipped = skipped_lines_ == 0 ? "" : fmt::format(", bad lines skipped: {}", skipped_lines_);
     return fmt::format("After {} row{}{}\n{}{}: {}.\n\n", state.rows, state.rows == 1.0 ? "" : "s", skipped,
-                       aligned(cells), is_alarm(verdict) ? "ALARM" : "No alarm", verdict.text);
+                       table_text(table(state)), is_alarm(verdict) ? "ALARM" : "No alarm", verdict.text);
   }
 
   static constexpr const char* kTooFew = "there are too few rows, or too few different predictions";

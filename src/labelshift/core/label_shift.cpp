@@ -19,35 +19,18 @@
 namespace labelshift {
 namespace {
 
-/// Scores as probabilities: the scores themselves where they are that already, else a copy made with `calibration`.
-class Probabilities {
- public:
-  Probabilities(const Calibration& calibration, bool is_identity, const Scores& scores) : view_(scores.values) {
-    if (is_identity && !scores.logits) return;
-    copy_ = std::make_unique<CalibratedProbabilities>(apply_calibration(calibration, scores));
-    view_ = copy_->view();
-  }
-  const MatrixView& view() const { return view_; }
-
- private:
-  std::unique_ptr<CalibratedProbabilities> copy_;
-  MatrixView view_;
-};
-
 void check(const LabelShiftProblem& problem, const LabelShiftOptions& options) {
-  const Index m = problem.target.values.cols();
-  check_scores(problem.target, "target");
-  check_weights(problem.target_weights, problem.target.values.rows(), "target weights");
+  const Index m = problem.target.cols();
+  check_weights(problem.target_weights, problem.target.rows(), "target weights");
   if (!problem.source && !problem.source_prior)
     throw Error(ErrorKind::kUsage, "nothing is known of the source: give its probabilities and labels, or its prior");
   if (problem.source) {
     const SourceExamples& source = *problem.source;
-    check_scores(source.scores, "source");
-    if (source.scores.values.cols() != m)
+    if (source.scores.cols() != m)
       throw Error(ErrorKind::kInput, fmt::format("the target has {} columns, the source {}; both must have one a class",
-                                                 m, source.scores.values.cols()));
-    check_labels(source.labels, source.scores.values.rows(), m, "source labels");
-    check_weights(source.weights, source.scores.values.rows(), "source weights");
+                                                 m, source.scores.cols()));
+    check_labels(source.labels, source.scores.rows(), m, "source labels");
+    check_weights(source.weights, source.scores.rows(), "source weights");
   }
   if (problem.source_prior && problem.source_prior->size() != m)
     throw Error(ErrorKind::kInput,
@@ -68,7 +51,7 @@ void check(const LabelShiftProblem& problem, const LabelShiftOptions& options) {
 /// would look like a shift.
 void run_tests(const LabelShiftProblem& problem, const Eigen::VectorXd& prior, LabelShiftResult& result) {
   const Calibration identity = Calibration::identity(prior.size());
-  const Probabilities target(identity, true, problem.target);
+  const CalibratedProbabilities target = calibrated_view(identity, problem.target);
   Moments target_moments;
   target_moments.add(target.view(), problem.target_weights);
   // A source that lacks a class the target may have is no sample of p_tr, and not what the target is a mixture of.
@@ -76,7 +59,7 @@ void run_tests(const LabelShiftProblem& problem, const Eigen::VectorXd& prior, L
     result.shift_test = no_shift_test_exact(prior, target_moments);
     return;
   }
-  const Probabilities source(identity, true, problem.source->scores);
+  const CalibratedProbabilities source = calibrated_view(identity, problem.source->scores);
   Moments source_moments;
   source_moments.add(source.view(), problem.source->weights);
   result.shift_test = no_shift_test(source_moments, target_moments);
@@ -132,37 +115,36 @@ class Estimation {
 
   Eigen::VectorXd prior(std::span<const double> source_weights, double smoothing) const {
     if (problem_.source_prior) return *problem_.source_prior;
-    return label_prior(problem_.source->labels, source_weights, problem_.target.values.cols(), smoothing,
+    return label_prior(problem_.source->labels, source_weights, problem_.target.cols(), smoothing,
                        problem_.class_names);
   }
 
-  void estimate(LabelShiftResult& result, const ProgressObserver& progress) const {
+  void estimate(LabelShiftResult& result, const Observer& observer) const {
     const auto& source = problem_.source;
     result.source_prior = prior(source ? source->weights : std::span<const double>{}, options_.smoothing);
     if (source) {
-      progress("calibrating", 0.0);
+      tell(observer, "calibrating");
       result.calibration_choice = choose_calibration(kinds_, source->scores, source->labels, source->weights);
-      result.calibration_fit = fit(result.calibration_choice->for_estimate(), source->weights);
+      result.calibration_fit = fit_candidate(result.calibration_choice->for_estimate(), *source);
       if (is_chosen() && !problem_.source_prior)
         match_prior(result.source_prior, source->scores, source->weights, *result.calibration_fit);
     }
-    const Calibrated calibrated(problem_, result.calibration_fit, result.source_prior, entry_.family);
-    progress("estimating", 0.0);
-    result.estimate = estimator_->estimate(calibrated.summary, calibrated.target_sample());
+    tell(observer, "estimating");
+    Sides sides = estimate_with(result.calibration_fit, result.source_prior);
+    result.estimate = sides.target.estimate;
     result.target_prior = result.source_prior.cwiseProduct(result.estimate.ratio);
-    if (options_.bound_terms)
-      result.bound_terms =
-          error_bound_terms(result.source_prior, source ? calibrated.source->view() : calibrated.target.view(),
-                            effective_rows(problem_.target_weights, calibrated.target.view().rows()));
-    progress("finding intervals", 0.0);
+    if (options_.bound_terms) {
+      if (source && !sides.source) sides.source = calibrated_view(sides.fit.calibration, source->scores);
+      result.bound_terms = error_bound_terms(result.source_prior, (source ? *sides.source : sides.target.probs).view(),
+                                             result.target_rows);
+    }
+    tell(observer, "finding intervals");
     if (!is_chosen() || result.calibration_choice->for_intervals().kind == result.calibration_fit->kind) {
-      result.intervals = intervals(calibrated, result.calibration_fit, result.estimate);
+      result.intervals = intervals(sides, result.calibration_fit);
       return;
     }
-    const std::optional<CalibrationFit> largest = fit(result.calibration_choice->for_intervals(), source->weights);
-    const Calibrated by_largest(problem_, largest, result.source_prior, entry_.family);
-    result.intervals =
-        intervals(by_largest, largest, estimator_->estimate(by_largest.summary, by_largest.target_sample()));
+    const std::optional<CalibrationFit> largest = fit_candidate(result.calibration_choice->for_intervals(), *source);
+    result.intervals = intervals(estimate_with(largest, result.source_prior), largest);
     // Those of a larger calibration may leave the estimate of the chosen one out; they are for it.
     widen_to(result.target_prior, result.estimate.ratio, result.intervals);
   }
@@ -170,49 +152,47 @@ class Estimation {
   /// `kept` is the kind that is fitted where no replicate chooses its own.
   BootstrapReplicate replicate(const CalibrationCandidate& kept, std::span<const double> source_weights,
                                std::span<const double> target_weights) const {
-    const auto& source = problem_.source;
     const Eigen::VectorXd p = prior(source_weights, options_.smoothing);
     CalibrationCandidate kind = kept;
-    if (is_chosen() && source->scores.values.rows() * p.size() <= kChooseAgainElements)
+    const auto& source = problem_.source;
+    if (is_chosen() && source->scores.rows() * p.size() <= kChooseAgainElements)
       kind =
           choose_calibration(kinds_of_replicate(kept), source->scores, source->labels, source_weights).for_intervals();
     Calibration calibration = Calibration::identity(p.size());
-    if (kind.kind != CalibrationKind::kNone) calibration = fit(kind, source_weights).calibration;
-    const bool is_identity = kind.kind == CalibrationKind::kNone;
-    const Probabilities target(calibration, is_identity, problem_.target);
-    SourceSummary summary{.label_prior = p};
-    if (entry_.family != EstimatorFamily::kLikelihood) {
-      const Probabilities source_probs(calibration, is_identity, source->scores);
-      summary = summarise_source({source_probs.view(), source->labels, source_weights}, p);
-    }
-    const Eigen::VectorXd ratio =
-        estimator_->estimate(summary, {target.view(), target_weights, /*checked=*/true}).ratio;
+    if (kind.kind != CalibrationKind::kNone)
+      calibration = fit_candidate(kind, {source->scores, source->labels, source_weights}).calibration;
+    const Eigen::VectorXd ratio = estimate_with(calibration, p, source_weights, target_weights).target.estimate.ratio;
     return {.target_prior = p.cwiseProduct(ratio), .ratio = ratio};
   }
 
  private:
-  /// Source and target after one calibration.
-  struct Calibrated {
-    const LabelShiftProblem& problem;
-    Probabilities target;
-    std::optional<Probabilities> source;
-    SourceSummary summary;
-
-    Calibrated(const LabelShiftProblem& from, const std::optional<CalibrationFit>& fit, const Eigen::VectorXd& prior,
-               EstimatorFamily family)
-        : problem(from), target(make(fit, from.target)), summary{.label_prior = prior} {
-      if (!from.source) return;
-      source.emplace(make(fit, from.source->scores));
-      if (family != EstimatorFamily::kLikelihood) summary = summarise_source(source_sample(), prior);
-    }
-    TargetSample target_sample() const { return {target.view(), problem.target_weights, /*checked=*/true}; }
-    SourceSample source_sample() const { return {source->view(), problem.source->labels, problem.source->weights}; }
-
-    static Probabilities make(const std::optional<CalibrationFit>& fit, const Scores& scores) {
-      if (!fit) return {Calibration::identity(scores.values.cols()), true, scores};
-      return {fit->calibration, fit->kind == CalibrationKind::kNone && fit->calibration.bias.isZero(0.0), scores};
-    }
+  /// Both sides after one calibration, and the estimate. The source's rows are there for the estimators that look at
+  /// them.
+  struct Sides {
+    SourceFit fit;
+    std::optional<CalibratedProbabilities> source;
+    CalibratedTarget target;
   };
+
+  Sides estimate_with(const Calibration& calibration, const Eigen::VectorXd& prior,
+                      std::span<const double> source_weights, std::span<const double> target_weights) const {
+    Sides sides{.fit = {calibration, {.label_prior = prior}}};
+    if (entry_.family != EstimatorFamily::kLikelihood) {
+      CalibratedSource source =
+          calibrate_source(calibration, {problem_.source->scores, problem_.source->labels, source_weights}, prior);
+      sides.fit = std::move(source.fit);
+      sides.source = std::move(source.probs);
+    }
+    sides.target = calibrate_and_estimate(sides.fit, *estimator_, problem_.target, target_weights);
+    return sides;
+  }
+
+  /// With the weights that the problem has.
+  Sides estimate_with(const std::optional<CalibrationFit>& fit, const Eigen::VectorXd& prior) const {
+    return estimate_with(fit ? fit->calibration : Calibration::identity(prior.size()), prior,
+                         problem_.source ? problem_.source->weights : std::span<const double>{},
+                         problem_.target_weights);
+  }
 
   bool is_chosen() const { return kinds_.size() > 1; }
 
@@ -220,24 +200,18 @@ class Estimation {
   /// chose it.
   std::vector<CalibrationKind> kinds_of_replicate(const CalibrationCandidate& kept) const {
     std::vector<CalibrationKind> kinds = kinds_;
-    const Index m = problem_.target.values.cols();
-    if (kept.kind != CalibrationKind::kMatrix && problem_.source->scores.values.rows() < m * (m + 1))
+    const Index m = problem_.target.cols();
+    if (kept.kind != CalibrationKind::kMatrix && problem_.source->scores.rows() < m * (m + 1))
       std::erase(kinds, CalibrationKind::kMatrix);
     return kinds;
   }
 
-  CalibrationFit fit(const CalibrationCandidate& kind, std::span<const double> source_weights) const {
-    const SourceExamples& source = *problem_.source;
-    return fit_calibration(kind.kind, source.scores, source.labels, source_weights,
-                           kind.kind == CalibrationKind::kMatrix ? kind.strength : kMatrixStrength, kind.near);
-  }
-
-  Intervals intervals(const Calibrated& calibrated, const std::optional<CalibrationFit>& fit,
-                      const RatioEstimate& estimate) const {
+  Intervals intervals(const Sides& sides, const std::optional<CalibrationFit>& fit) const {
     std::optional<SourceNoise> noise;
-    if (fit) noise = SourceNoise{problem_.source->scores, calibrated.source_sample(), *fit, !problem_.source_prior};
-    return asymptotic_intervals(entry_.family, calibrated.summary, calibrated.target_sample(), problem_.target,
-                                estimate, noise, options_.level);
+    if (fit) noise = SourceNoise{*problem_.source, {}, *fit, !problem_.source_prior};
+    if (sides.source) noise->probs = sides.source->view();
+    return asymptotic_intervals(entry_.family, sides.fit.summary, {sides.target.probs.view(), problem_.target_weights},
+                                problem_.target, sides.target.estimate, noise, options_.level);
   }
 
   const LabelShiftProblem& problem_;
@@ -248,27 +222,28 @@ class Estimation {
 };
 
 Intervals resample(const LabelShiftProblem& problem, const LabelShiftOptions& options, const LabelShiftResult& result,
-                   const ProgressObserver& progress) {
+                   const Observer& observer) {
   CalibrationCandidate kept;  // none
   if (const auto& choice = result.calibration_choice) kept = choice->for_intervals();
   // Without a calibration every replicate looks at the same probabilities, so logits become those once.
   LabelShiftProblem shared = problem;
-  std::optional<Probabilities> source;
-  std::optional<Probabilities> target;
+  std::optional<CalibratedProbabilities> source;
+  std::optional<CalibratedProbabilities> target;
   if (kept.kind == CalibrationKind::kNone) {
     const Calibration identity = Calibration::identity(result.target_prior.size());
-    shared.target = {target.emplace(identity, true, problem.target).view()};
-    if (problem.source) shared.source->scores = {source.emplace(identity, true, problem.source->scores).view()};
+    shared.target = target.emplace(calibrated_view(identity, problem.target)).view();
+    if (problem.source)
+      shared.source->scores = source.emplace(calibrated_view(identity, problem.source->scores)).view();
   }
   const Estimation estimation(shared, options);
   const std::span<const double> source_weights = problem.source ? problem.source->weights : std::span<const double>{};
   return bootstrap_intervals(
       result.target_prior, problem.source ? problem.source->labels : std::span<const int>{}, source_weights,
-      problem.target.values.rows(), problem.target_weights, {options.bootstrap, options.seed, options.level},
+      problem.target.rows(), problem.target_weights, {options.bootstrap, options.seed, options.level},
       [&](std::span<const double> of_source, std::span<const double> of_target) {
         return estimation.replicate(kept, of_source, of_target);
       },
-      [&](int done) { progress("bootstrap", static_cast<double>(done) / options.bootstrap); });
+      observer);
 }
 
 }  // namespace
@@ -293,11 +268,11 @@ void check_unseen(std::span<const Index> unseen, std::span<const std::string> cl
 
 SourceEvidence source_evidence(const SourceExamples& source, const CalibrationChoice& choice) {
   SourceEvidence result;
-  const double total = total_weight(source.weights, source.scores.values.rows());
-  const Index m = source.scores.values.cols();
+  const double total = total_weight(source.weights, source.scores.rows());
+  const Index m = source.scores.cols();
   Eigen::VectorXd share = Eigen::VectorXd::Zero(m);
   Eigen::MatrixXd counts = Eigen::MatrixXd::Zero(m, m);  // [said, label]
-  for_each_largest(source.scores.values, [&](Index i, Index predicted, double) {
+  for_each_largest(source.scores, [&](Index i, Index predicted, double) {
     const int label = source.labels[static_cast<std::size_t>(i)];
     const double w = source.weights.empty() ? 1.0 : source.weights[static_cast<std::size_t>(i)];
     share[label] += w;
@@ -322,41 +297,38 @@ SourceEvidence source_evidence(const SourceExamples& source, const CalibrationCh
 }
 
 LabelShiftResult analyse_label_shift(const LabelShiftProblem& problem, const LabelShiftOptions& options,
-                                     const ProgressObserver& observer) {
-  const ProgressObserver progress = observer ? observer : [](std::string_view, double) {};
-  LabelShiftProblem checked = problem;
+                                     const Observer& observer) {
+  LabelShiftProblem weighed = problem;
   LabelShiftOptions settled = options;
-  Estimation(checked, settled);  // refuses what it does not know before rows are looked at
-  progress("checking the input", 0.0);
+  Estimation(weighed, settled);  // refuses what it does not know before rows are looked at
+  tell(observer, "checking the input");
   const std::vector<double> target_weights = relative_weights(problem.target_weights);
   std::vector<double> source_weights =
       relative_weights(problem.source ? problem.source->weights : std::span<const double>{});
-  checked.target_weights = target_weights;
-  if (checked.source) checked.source->weights = source_weights;
-  check(checked, options);
-  checked.target.checked = true;
-  if (checked.source) checked.source->scores.checked = true;
+  weighed.target_weights = target_weights;
+  if (weighed.source) weighed.source->weights = source_weights;
+  check(weighed, options);
   LabelShiftResult result;
-  result.target_rows = effective_rows(target_weights, problem.target.values.rows());
+  result.target_rows = effective_rows(target_weights, problem.target.rows());
   if (const auto& source = problem.source) {
-    result.unseen = unseen_classes(source->labels, source_weights, source->scores.values.cols());
+    result.unseen = unseen_classes(source->labels, source_weights, source->scores.cols());
     settled.calibration = possible_calibration(options.calibration, result.unseen);
     if (problem.source_prior) check_unseen(result.unseen, problem.class_names, settled.calibration, options.estimator);
     if (problem.source_prior && result.unseen.empty()) {
       if (auto weights = weights_for_prior(*problem.source_prior, source->labels, source_weights)) {
         source_weights = std::move(*weights);
-        checked.source->weights = source_weights;
+        weighed.source->weights = source_weights;
         result.source_is_weighted = true;
       }
     }
   }
-  const Estimation estimation(checked, settled);
-  progress("testing", 0.0);
-  run_tests(checked, estimation.prior(source_weights, options.smoothing), result);
-  estimation.estimate(result, progress);
-  if (checked.source) result.source_evidence = source_evidence(*checked.source, *result.calibration_choice);
+  const Estimation estimation(weighed, settled);
+  tell(observer, "testing");
+  run_tests(weighed, estimation.prior(source_weights, options.smoothing), result);
+  estimation.estimate(result, observer);
+  if (weighed.source) result.source_evidence = source_evidence(*weighed.source, *result.calibration_choice);
   if (options.bootstrap > 0) {
-    result.intervals = join_at_zero(resample(checked, settled, result, progress), result.intervals, result.target_rows);
+    result.intervals = join_at_zero(resample(weighed, settled, result, observer), result.intervals, result.target_rows);
     widen_to(result.target_prior, result.estimate.ratio, result.intervals);
   }
   return result;

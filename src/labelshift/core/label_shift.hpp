@@ -2,13 +2,12 @@
 
 #include <Eigen/Core>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/base/settings.hpp"
 #include "labelshift/core/calibration/calibration.hpp"
 #include "labelshift/core/calibration/calibration_choice.hpp"
@@ -75,9 +74,6 @@ struct LabelShiftResult {
   std::optional<ErrorBoundTerms> bound_terms;
 };
 
-/// Told what is being done and how much of it is done, from 0 to 1; for programs that show progress.
-using ProgressObserver = std::function<void(std::string_view stage, double done)>;
-
 /// `calibration`, or "none" for "auto" where the source has no example of a class: no kind can be judged there.
 std::string possible_calibration(const std::string& calibration, std::span<const Index> unseen);
 
@@ -88,9 +84,9 @@ void check_unseen(std::span<const Index> unseen, std::span<const std::string> cl
                   const std::string& calibration, const std::string& estimator);
 
 /// Everything about a label shift in one call: calibrates, estimates, and says how sure the answer is. Throws
-/// Error{kInput} or Error{kUsage} for what it cannot work with.
+/// Error{kInput} or Error{kUsage} for what it cannot work with, Stopped if the observer says so.
 LabelShiftResult analyse_label_shift(const LabelShiftProblem& problem, const LabelShiftOptions& options,
-                                     const ProgressObserver& progress = {});
+                                     const Observer& observer = {});
 
 /// Rows [first, first + out.rows()) of p_te(y | x), which is proportional to f_y(x) r_y; `probs` are calibrated.
 /// A row that the target's prior rules out altogether (f . r = 0) is left as it is.

@@ -5,7 +5,7 @@
 #include <new>
 #include <stdexcept>
 
-#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/engine/float_loops.hpp"
 
 namespace labelshift {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/engine/message.hpp"
 #include "labelshift/engine/tree_sum.hpp"
 
@@ -89,10 +90,6 @@ class NodeProgram {
 
 using NodeProgramFactory = std::function<std::unique_ptr<NodeProgram>()>;
 
-/// Told how much of the cohort has answered, from 0 to 1, several times a second also while nothing changes, and once
-/// at the end; false stops the work. It is called on the thread that runs the cohort.
-using CohortObserver = std::function<bool(double done)>;
-
 /// Runs a request on a cohort of nodes and adds up their answers, no more.
 class Engine {
  public:
@@ -100,12 +97,14 @@ class Engine {
 
   virtual Index nodes() const = 0;
 
-  /// `cohort` has no node twice and is in ascending order; Error{kUsage} otherwise. Throws Stopped if the observer says
+  /// `cohort` has no node twice and is in ascending order; Error{kUsage} otherwise. The observer is told how much of
+  /// the cohort has answered, several times a second also while nothing changes, and once at the end. It is called on
+  /// the thread that runs the cohort; the engine has no name for the stage. Throws Stopped if the observer says
   /// so, and what the observer throws. What a node does wrong is an outcome: it has failed. Nodes that are not needed
   /// any more, because a quorum cannot be reached, may not be asked; they have failed too, behind the one that made it
   /// so. The engine can be used again after any of these.
   virtual CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
-                            const Patience& patience = {}, const CohortObserver& observer = {}) = 0;
+                            const Patience& patience = {}, const Observer& observer = {}) = 0;
 };
 
 /// Throws Error{kPeer} unless the answer keeps the terms; its `accept` is called first.

@@ -132,7 +132,7 @@ Answer to_answer(TaskAnswer<Task> answer) {
 template <typename Task>
 TaskOutcome<Task> run_task(Engine& engine, const Request& request, std::span<const Addressee> cohort,
                            typename Task::template Sums<double> sums, AnswerTerms terms, const Patience& patience,
-                           const CohortObserver& observer) {
+                           const Observer& observer) {
   using Sums = typename Task::template Sums<double>;
   FieldCounter numbers, weights;
   Sums::numbers(sums, numbers);

@@ -6,16 +6,9 @@
 #include "labelshift/experiments/experiment_file.hpp"
 #include "labelshift/experiments/federation_run.hpp"
 #include "labelshift/experiments/training_cost.hpp"
+#include "labelshift/report/mean_deviation.hpp"
 
 namespace labelshift {
-
-struct MeanDeviation {
-  double mean = kUnknown;
-  double deviation = kUnknown;  // sample standard deviation; unknown of one value
-};
-
-/// Of the values that are known.
-MeanDeviation mean_deviation(const std::vector<double>& values);
 
 /// One candidate of a row's settings.
 struct TuningTrial {
@@ -56,7 +49,13 @@ struct ComparisonResult {
   std::string summary;        // JSON
   std::string figure;         // SVG, accuracy against iterations; empty where no accuracy is known
   std::string spread_figure;  // SVG, best, average and worst node
+
+  /// Whether any row has an accuracy on test data.
+  bool is_judged() const;
 };
+
+/// The accuracy on test data that a run is judged by: the average over its nodes, or that of the node that is reported.
+double judged_accuracy(const Experiment& experiment, const RunResult& run);
 
 struct ComparisonSettings {
   std::string output = "results";
@@ -72,7 +71,7 @@ struct ComparisonSettings {
 /// Throws Error{kUsage} for settings of any row that do not go together and for what check_folder() refuses, before
 /// anything is run; Stopped as run_in_folder() does.
 ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSettings& settings,
-                                const RunObserver& observer = {});
+                                const Observer& observer = {});
 
 /// What the runs that are not there yet would take on one thread, of an experiment on a known data set.
 double comparison_seconds(const Experiment& experiment, const std::string& output, TrainingCost& cost);

@@ -8,19 +8,18 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/version.hpp"
 #include "labelshift/data/files/errno_text.hpp"
 #include "labelshift/data/files/input_file.hpp"
 #include "labelshift/data/files/safetensors.hpp"
+#include "labelshift/report/json.hpp"
 
 namespace labelshift {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kEntry = "labelshift-federation";
 constexpr int kFormat = 3;  // 1 had neither this number nor sums, 2 the parts of single algorithms
@@ -32,10 +31,7 @@ constexpr const char* kUnfinished = "checkpoint.tmp-";  // being written, or bei
               fmt::format("cannot save the checkpoint {}: {}; the one before it is intact", path, errno_text(error)));
 }
 
-/// JSON has no number for what is unknown or infinite.
-Json known(double value) {
-  return std::isfinite(value) ? Json(value) : Json(nullptr);
-}
+/// What json_number() wrote.
 double number(const Json& json) {
   return json.is_null() ? kUnknown : json.get<double>();
 }
@@ -43,9 +39,9 @@ double number(const Json& json) {
 Json history_json(const std::vector<NodeEvaluation>& history) {
   Json list = Json::array();
   for (const NodeEvaluation& one : history)
-    list.push_back({one.round, one.node, one.examples, known(one.accuracy), known(one.loss),
-                    known(one.reweighted_accuracy), known(one.reweighted_low), known(one.reweighted_high),
-                    known(one.reweighted_examples)});
+    list.push_back({one.round, one.node, one.examples, json_number(one.accuracy), json_number(one.loss),
+                    json_number(one.reweighted_accuracy), json_number(one.reweighted_low),
+                    json_number(one.reweighted_high), json_number(one.reweighted_examples)});
   return list;
 }
 
@@ -76,16 +72,16 @@ Json state_json(const FederationState& state) {
             {"algorithm", state.algorithm.counts},
             {"counted", state.counted},
             {"target_sum", std::vector<double>(state.target_sum.begin(), state.target_sum.end())},
-            {"target_error", known(state.target_error)},
+            {"target_error", json_number(state.target_error)},
             {"ratios", Json::array()},
             {"phases", Json::array()},
             {"warnings", state.warnings}};
   for (const NodeRatio& one : state.ratios)
     json["ratios"].push_back({{"node", one.node + 1},
-                              {"largest_weight", known(one.largest)},
+                              {"largest_weight", json_number(one.largest)},
                               {"examples", one.examples},
-                              {"effective_examples", known(one.effective_examples)},
-                              {"prior_error", known(one.prior_error)},
+                              {"effective_examples", json_number(one.effective_examples)},
+                              {"prior_error", json_number(one.prior_error)},
                               {"seconds", one.seconds}});
   for (const PhaseCost& phase : state.phases)
     json["phases"].push_back({{"name", phase.name},
@@ -132,7 +128,7 @@ void read_checkpoint(const std::string& path, Read&& read) {
   constexpr const char* kAdvice = "remove the folder of the run and start again";
   try {
     read();
-  } catch (const nlohmann::json::exception&) {
+  } catch (const Json::exception&) {
     throw Error(ErrorKind::kInput, fmt::format("{}: its description is damaged; {}", path, kAdvice));
   } catch (const Error& error) {
     throw error.reworded(fmt::format("{}; {}", error.what(), kAdvice));
@@ -199,7 +195,7 @@ std::string describe_state(const FederationState& state) {
 FederationState described_state(const std::string& json) {
   try {
     return state_of(Json::parse(json));
-  } catch (const nlohmann::json::exception&) {
+  } catch (const Json::exception&) {
     throw Error(ErrorKind::kInput, "the description of a federation is damaged");
   }
 }

@@ -9,11 +9,10 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "labelshift/core/base/error.hpp"
-#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/base/version.hpp"
 #include "labelshift/data/datasets/known_datasets.hpp"
 #include "labelshift/data/files/errno_text.hpp"
@@ -30,12 +29,12 @@
 #include "labelshift/learning/checkpoint.hpp"
 #include "labelshift/learning/predictor.hpp"
 #include "labelshift/learning/weights.hpp"
+#include "labelshift/report/json.hpp"
 
 namespace labelshift {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kPatience = std::chrono::seconds(3);       // with a round, when asked to stop
@@ -181,18 +180,18 @@ std::vector<NodeEvaluation> read_rounds(const std::string& path) {
 }
 
 std::string summary_text(const RunSettings& settings, const RunResult& result) {
-  const auto known = [](double value) { return std::isnan(value) ? Json(nullptr) : Json(value); };
   Json json{{"format", kFormat}, {"version", version()}, {"seed", settings.federation.seed}};
-  json["average_accuracy"] = known(average_accuracy(result.state.history));
+  json["average_accuracy"] = json_number(average_accuracy(result.state.history));
   json["nodes"] = Json::array();
   for (const NodeEvaluation& one : result.last())
-    json["nodes"].push_back({{"node", one.node + 1},
-                             {"examples", one.examples},
-                             {"accuracy", known(one.accuracy)},
-                             {"loss", known(one.loss)},
-                             {"reweighted_source_accuracy", known(one.reweighted_accuracy)},
-                             {"reweighted_interval", {known(one.reweighted_low), known(one.reweighted_high)}},
-                             {"reweighted_effective_examples", known(one.reweighted_examples)}});
+    json["nodes"].push_back(
+        {{"node", one.node + 1},
+         {"examples", one.examples},
+         {"accuracy", json_number(one.accuracy)},
+         {"loss", json_number(one.loss)},
+         {"reweighted_source_accuracy", json_number(one.reweighted_accuracy)},
+         {"reweighted_interval", {json_number(one.reweighted_low), json_number(one.reweighted_high)}},
+         {"reweighted_effective_examples", json_number(one.reweighted_examples)}});
   json["largest_weight"] = nullptr;  // r_max
   for (const NodeRatio& one : result.state.ratios)
     if (json["largest_weight"].is_null() || one.largest > json["largest_weight"].get<double>())
@@ -200,7 +199,7 @@ std::string summary_text(const RunSettings& settings, const RunResult& result) {
   json["federation"] = Json::parse(describe_state(result.state));
   json["notes"] = result.notes;
   json["settings"] = Json::parse(settings_json(settings));
-  return json.dump(2, ' ', true, Json::error_handler_t::replace) + '\n';
+  return json_text(json);
 }
 
 /// What a whole run left behind.
@@ -283,7 +282,7 @@ void check_same_data(const RunTask& task, RunResult& result) {
 /// Watches over a run: passes progress on, and saves.
 class RunWatch {
  public:
-  RunWatch(const RunTask& task, const NodeStore& store, const RunObserver& observer, const FederationState& start)
+  RunWatch(const RunTask& task, const NodeStore& store, const Observer& observer, const FederationState& start)
       : task_(task),
         store_(store),
         observer_(observer),
@@ -331,7 +330,7 @@ class RunWatch {
  private:
   const RunTask& task_;
   const NodeStore& store_;
-  const RunObserver& observer_;
+  const Observer& observer_;
   const std::string data_, settings_;
   bool ready_;
   bool some_estimates_ = false;
@@ -461,7 +460,7 @@ void check_folder(const RunTask& task, bool resume) {
                 Remedy::kResume);
 }
 
-RunResult run_in_folder(const RunTask& task, const RunOptions& options, const RunObserver& observer) {
+RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Observer& observer) {
   const Paths paths(task.folder);
   check_folder(task, options.resume);
   const bool was_whole = exists(paths.summary);
@@ -473,7 +472,7 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ru
     return result;
   }
   FederationSettings settings = task.settings.federation;
-  if (observer && !observer("reading data", 0.0)) throw Stopped{};
+  tell(observer, "reading data");
   // First the data: a run that cannot start leaves nothing behind.
   FederatedData data = make_federated_data(task.settings.data, settings.seed);
   if (!data.labelled_tests()) judge_without_labels(settings, data);
@@ -503,12 +502,12 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ru
   if (options.prepare_thread) options.prepare_thread();
   const auto engine = make_in_process_engine(std::ssize(data.nodes), make_node_programs(settings, data, store),
                                              {.workers = options.workers, .prepare_thread = options.prepare_thread});
-  const FederationObserver federation_observer{
+  const FederationHooks hooks{
       .progress = [&](std::string_view stage, double done) { return watch.progress(stage, done); },
       .checkpoint = [&](const FederationMoment& moment) { return watch.checkpoint(moment); }};
   RunResult result{.folder = task.folder, .notes = data.notes};
   try {
-    result.state = run_federation(settings, federation, *engine, federation_observer, std::move(start));
+    result.state = run_federation(settings, federation, *engine, hooks, std::move(start));
   } catch (const Stopped&) {
     watch.save_estimates();
     throw;

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/experiments/experiment_file.hpp"
 #include "labelshift/federation/federation.hpp"
 
@@ -23,10 +24,6 @@ struct RunOptions {
   std::function<void()> prepare_thread;  // called on each thread before it computes anything
 };
 
-/// Told what is being done and how much of it, from 0 to 1; false stops the run after this round, or at once if that
-/// would take long.
-using RunObserver = std::function<bool(std::string_view stage, double done)>;
-
 /// What came of a run. `state` has no weights: those are in the folder.
 struct RunResult {
   std::string folder;
@@ -44,9 +41,9 @@ struct RunResult {
 /// checkpoints. A folder with a whole run of the same settings is read and nothing is done; one whose files are not
 /// what SHA256SUMS says is run again, with a warning.
 ///
-/// Throws what check_folder() throws, and Error{kUsage} if the folder is in use; Stopped if the observer says so, and
-/// then what could be saved is.
-RunResult run_in_folder(const RunTask& task, const RunOptions& options, const RunObserver& observer = {});
+/// Throws what check_folder() throws, and Error{kUsage} if the folder is in use. Throws Stopped if the observer says
+/// so, after this round, or at once if that would take long; then what could be saved is.
+RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Observer& observer = {});
 
 /// Whether the folder has a whole run, nothing of which is missing or damaged.
 bool is_finished(const RunTask& task);

@@ -68,7 +68,7 @@ bool PredictorStore::has(const PredictorKey& key) const {
   return is_whole_safetensors(path(key));
 }
 
-void PredictorStore::train(const PredictorKey& key, const WorkObserver& observer) {
+void PredictorStore::train(const PredictorKey& key, const Observer& observer) {
   if (has(key)) return;
   const Examples from = examples(key);
   std::error_code ignored;
@@ -84,7 +84,6 @@ void PredictorStore::train(const PredictorKey& key, const WorkObserver& observer
       .adam = {.learning_rate = key.recipe.learning_rate, .weight_decay = key.recipe.weight_decay},
       .seed = from.seed};
   const TrainingExamples examples{from.train, from.rows.kept, {}};
-  bool stopped = false;
   predictor.origin = {.data = from.data_print,
                       .calibration_fraction = key.recipe.held_out,
                       .seed = from.seed,
@@ -96,15 +95,13 @@ void PredictorStore::train(const PredictorKey& key, const WorkObserver& observer
     const std::string checkpoint = path(key) + ".checkpoint";
     TrainingState start;
     if (std::filesystem::exists(checkpoint, ignored)) start = load_checkpoint(checkpoint, run, *predictor.net);
-    TrainingObserver watch;
-    watch.step = [&](double done) { return !observer || observer(done); };
-    watch.epoch = [&](const TrainingState& state) { save_checkpoint(checkpoint, run, *predictor.net, state); };
-    stopped = train_predictor(*predictor.net, examples, settings, watch, std::move(start)).stopped_by ==
-              TrainingStop::kObserver;
-    if (!stopped) {
-      save_predictor(path(key), predictor);
-      std::filesystem::remove(checkpoint, ignored);
-    }
+    train_predictor(
+        *predictor.net, examples, settings,
+        {.progress = observer,
+         .epoch = [&](const TrainingState& state) { save_checkpoint(checkpoint, run, *predictor.net, state); }},
+        std::move(start));
+    save_predictor(path(key), predictor);
+    std::filesystem::remove(checkpoint, ignored);
   } else {
     const SelectionSettings candidates;
     double before = 0.0;  // trainings done
@@ -114,17 +111,13 @@ void PredictorStore::train(const PredictorKey& key, const WorkObserver& observer
                                                    if (!stage_before.empty() && stage != stage_before) before += 1.0;
                                                    stage_before = stage;
                                                    const auto trainings = static_cast<double>(candidates.zetas.size());
-                                                   stopped = observer && !observer((before + done) / trainings);
-                                                   return !stopped;
+                                                   return !observer || observer(stage, (before + done) / trainings);
                                                  });
-    if (!stopped) {
-      predictor.origin.zeta = selection.best().zeta;
-      predictor.origin.epochs = selection.best().epochs;
-      predictor.calibration = selection.calibration.calibration;
-      save_predictor(path(key), predictor);
-    }
+    predictor.origin.zeta = selection.best().zeta;
+    predictor.origin.epochs = selection.best().epochs;
+    predictor.calibration = selection.calibration.calibration;
+    save_predictor(path(key), predictor);
   }
-  if (stopped) throw Stopped{};
 }
 
 Predictor PredictorStore::load(const PredictorKey& key, const Examples& from) const {
@@ -140,7 +133,7 @@ bool PredictorStore::has_predicted(const PredictorKey& key, const std::string& a
   return is_whole_safetensors(logits_path(key, "held-out")) && is_whole_safetensors(logits_path(key, augmentation));
 }
 
-void PredictorStore::predict(const PredictorKey& key, const std::string& augmentation, const WorkObserver& observer) {
+void PredictorStore::predict(const PredictorKey& key, const std::string& augmentation, const Observer& observer) {
   if (has_predicted(key, augmentation)) return;
   const Examples from = examples(key);
   const Predictor predictor = load(key, from);
@@ -149,7 +142,7 @@ void PredictorStore::predict(const PredictorKey& key, const std::string& augment
     if (is_whole_safetensors(logits_path(key, what))) return;
     RowMajorMatrix<float> logits(std::ssize(rows), about.classes());
     for (Index first = 0; first < std::ssize(rows); first += kRows) {
-      if (observer && !observer(static_cast<double>(first) / static_cast<double>(rows.size()))) throw Stopped{};
+      tell(observer, "predicting", static_cast<double>(first) / static_cast<double>(rows.size()));
       const Index count = std::min(kRows, std::ssize(rows) - first);
       logits.middleRows(first, count) = evaluate_logits(*predictor.net, about, rows.subspan(first, count));
     }

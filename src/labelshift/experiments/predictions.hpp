@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/calibration/calibration.hpp"
 #include "labelshift/data/datasets/known_datasets.hpp"
 #include "labelshift/learning/predictor.hpp"
@@ -57,9 +57,6 @@ struct Predictions {
   double calibration_error = 0.0;     // ECE on the test set, uncalibrated
 };
 
-/// Told how much of the work is done, from 0 to 1; false stops it.
-using WorkObserver = std::function<bool(double done)>;
-
 /// Predictors trained on demand and kept in a folder with what they said, so that no experiment does either twice, also
 /// after a stop. Several threads may ask for different keys at once.
 class PredictorStore {
@@ -69,12 +66,12 @@ class PredictorStore {
 
   /// Trains the predictor unless the folder has it. A training that was stopped goes on after its last whole epoch; a
   /// choice of zeta starts again.
-  void train(const PredictorKey& key, const WorkObserver& observer = {});
+  void train(const PredictorKey& key, const Observer& observer = {});
   bool has(const PredictorKey& key) const;
 
   /// Asks the predictor about its held-out examples and about test images changed by `augmentation`, unless the folder
   /// has the answers.
-  void predict(const PredictorKey& key, const std::string& augmentation, const WorkObserver& observer = {});
+  void predict(const PredictorKey& key, const std::string& augmentation, const Observer& observer = {});
   bool has_predicted(const PredictorKey& key, const std::string& augmentation) const;
 
   /// What predict() found.

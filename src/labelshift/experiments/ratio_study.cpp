@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <sstream>
 
+#include "labelshift/core/base/csv_cell.hpp"
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/parallel.hpp"
 #include "labelshift/core/base/rng.hpp"
@@ -23,15 +23,15 @@
 #include "labelshift/data/files/input_file.hpp"
 #include "labelshift/data/files/output_file.hpp"
 #include "labelshift/data/files/sha256.hpp"
+#include "labelshift/experiments/ratio_report.hpp"
 #include "labelshift/learning/methods.hpp"
 #include "labelshift/learning/model_selection.hpp"
 #include "labelshift/learning/trainer.hpp"
-#include "labelshift/report/line_plot.hpp"
+#include "labelshift/report/json.hpp"
 
 namespace labelshift {
 namespace {
 
-using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 Json describe(const RatioPanel& panel, const std::vector<double>& values) {
@@ -191,13 +191,13 @@ double training_seconds(const PredictorKey& key, Index available, double per_exa
 /// A part of the work, and what it weighs against the others.
 struct Job {
   double weight = 1.0;
-  std::function<void(const WorkObserver&)> run;
+  std::function<void(const Observer&)> run;
 };
 
 /// Runs the jobs on all threads, tells the observer how much of all of them is done, and stops them all if it says so
 /// or if one fails.
 void run_jobs(const std::string& stage, const std::vector<Job>& jobs, const StudySettings& settings,
-              const StudyObserver& observer) {
+              const Observer& observer) {
   double whole = 0.0;
   for (const Job& job : jobs) whole += job.weight;
   std::mutex mutex;
@@ -205,7 +205,7 @@ void run_jobs(const std::string& stage, const std::vector<Job>& jobs, const Stud
   double total = 0.0;
   bool failed = false;
   run_in_parallel(std::ssize(jobs), settings.workers, [&](Index which) {
-    const auto report = [&](double share) {
+    const auto report = [&](std::string_view, double share) {
       const std::lock_guard lock(mutex);
       total += (share - done[which]) * jobs[which].weight;
       done[which] = share;
@@ -213,9 +213,9 @@ void run_jobs(const std::string& stage, const std::vector<Job>& jobs, const Stud
     };
     if (settings.prepare_thread) settings.prepare_thread();
     try {
-      if (!report(0.0)) throw Stopped{};
+      tell(report, stage);
       jobs[which].run(report);
-      report(1.0);
+      report(stage, 1.0);
     } catch (...) {
       const std::lock_guard lock(mutex);
       failed = true;
@@ -226,7 +226,7 @@ void run_jobs(const std::string& stage, const std::vector<Job>& jobs, const Stud
 
 /// Trains every predictor of the figure and asks each about every kind of test set.
 void prepare_predictors(const RatioFigure& figure, const StudySettings& settings, PredictorStore& store,
-                        const StudyObserver& observer) {
+                        const Observer& observer) {
   std::vector<Job> trainings, predictions;
   TrainingCost cost(settings.device);  // for what shares of all the work they are
   for (const PredictorKey& key : predictors_of(figure)) {
@@ -234,7 +234,7 @@ void prepare_predictors(const RatioFigure& figure, const StudySettings& settings
     const Dataset& train = store.data(key.recipe.data).parts.train;
     const double per_example = cost.per_example({key.recipe.net, key.recipe.settings}, train.shape, train.classes());
     trainings.push_back({training_seconds(key, train.size(), per_example),
-                         [&store, key](const WorkObserver& watch) { store.train(key, watch); }});
+                         [&store, key](const Observer& watch) { store.train(key, watch); }});
   }
   run_jobs(fmt::format("training {} predictors", trainings.size()), trainings, settings, observer);
   std::set<std::string> seen;
@@ -242,9 +242,8 @@ void prepare_predictors(const RatioFigure& figure, const StudySettings& settings
     for (const PredictorKey& key : predictors_of(panel)) {
       if (store.has_predicted(key, panel.augmentation) || !seen.insert(key.name() + panel.augmentation).second)
         continue;
-      predictions.push_back({1.0, [&store, key, kind = panel.augmentation](const WorkObserver& watch) {
-                               store.predict(key, kind, watch);
-                             }});
+      predictions.push_back(
+          {1.0, [&store, key, kind = panel.augmentation](const Observer& watch) { store.predict(key, kind, watch); }});
     }
   run_jobs("predicting test sets", predictions, settings, observer);
 }
@@ -285,39 +284,6 @@ std::string summary_text(const RatioFigure& figure, const Json& settings, const 
   return json.dump(2) + '\n';
 }
 
-std::string plot(const RatioFigure& figure, const FigureScale& scale, const StudyResult& result) {
-  LinePlot plot{.title = figure.title};
-  int fewest = figure.panels.front().predictors, most = fewest;
-  for (std::size_t i = 0; i < figure.panels.size(); ++i) {
-    const RatioPanel& panel = figure.panels[i];
-    fewest = std::min(fewest, panel.predictors);
-    most = std::max(most, panel.predictors);
-    LinePanel drawn{.title = panel.title,
-                    .x_label = panel.sweep == Sweep::kAlpha ? "alpha of the Dirichlet shift" : "test examples",
-                    .y_label = "MSE of the ratios"};
-    for (const MethodSummary& method : result.panels[i].methods) {
-      LineSeries series{.name = method.method, .x = result.panels[i].values};
-      for (const MeanInterval& mse : method.mse) {
-        series.y.push_back(mse.mean);
-        series.low.push_back(mse.low);
-        series.high.push_back(mse.high);
-      }
-      drawn.series.push_back(std::move(series));
-    }
-    plot.panels.push_back(std::move(drawn));
-  }
-  const std::string range = fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most);
-  plot.subtitle =
-      most > 1
-          ? fmt::format(
-                "Means over {} trials, then geometric means over {} predictors; bands are 95 % intervals "
-                "over predictors.",
-                scale.trials, range)
-          : fmt::format("Means over {} trials of one predictor; bands are 95 % intervals over trials.", scale.trials);
-  for (const std::string& note : result.notes) plot.subtitle += " " + note;
-  return line_plot(plot);
-}
-
 /// One row an estimate, with everything that it depends on.
 void write_trials(const std::string& path, const RatioFigure& figure, const FigureScale& scale,
                   const std::vector<PanelTrials>& panels) {
@@ -331,7 +297,7 @@ void write_trials(const std::string& path, const RatioFigure& figure, const Figu
     std::string net = panel.recipe.net;
     for (const auto& [key, value] : panel.recipe.settings) net += fmt::format(" {}={}", key, value);
     const std::string start =
-        fmt::format("{},\"{}\",{},{},{},{},{},{},{},{}", figure.name, panel.title, panel.recipe.data, net,
+        fmt::format("{},{},{},{},{},{},{},{},{},{}", figure.name, csv_cell(panel.title), panel.recipe.data, net,
                     panel.recipe.examples, panel.recipe.held_out, panel.recipe.epochs, panel.recipe.learning_rate,
                     panel.recipe.weight_decay, panel.augmentation);
     for (std::size_t point = 0; point < trials.points.size(); ++point) {
@@ -385,7 +351,7 @@ double seconds_per_row(const std::string& estimator, Index classes) {
 
 }  // namespace
 
-StudyResult run_ratio_study(const RatioFigure& whole, const StudySettings& settings, const StudyObserver& observer) {
+StudyResult run_ratio_study(const RatioFigure& whole, const StudySettings& settings, const Observer& observer) {
   if (settings.output.empty())
     throw Error(ErrorKind::kUsage, "the name of the output folder is empty; choose one", Remedy::kOutputFolder);
   const FigureScale& scale = settings.scale;
@@ -405,9 +371,7 @@ StudyResult run_ratio_study(const RatioFigure& whole, const StudySettings& setti
   std::vector<PanelTrials> panels;
   std::vector<PanelMethods> methods;
   for (const RatioPanel& panel : figure.panels) {
-    if (observer &&
-        !observer("calibrating", static_cast<double>(methods.size()) / static_cast<double>(figure.panels.size())))
-      throw Stopped{};
+    tell(observer, "calibrating", static_cast<double>(methods.size()) / static_cast<double>(figure.panels.size()));
     const std::vector<double> values = sweep_values(panel, scale);
     methods.emplace_back(panel, store);
     panels.push_back({panel, values, std::vector<std::vector<TrialRow>>(values.size()), methods.back().quality()});
@@ -416,7 +380,7 @@ StudyResult run_ratio_study(const RatioFigure& whole, const StudySettings& setti
   for (const Point& point : points) {
     if (read_part(point.path)) continue;
     todo.push_back(
-        {static_cast<double>(point.size) * figure.panels[point.panel].predictors, [&](const WorkObserver& watch) {
+        {static_cast<double>(point.size) * figure.panels[point.panel].predictors, [&](const Observer& watch) {
            const auto stream = (static_cast<std::uint64_t>(point.panel) << 16) + point.index;
            write_point(point.path,
                        methods[point.panel].run(point.alpha, point.size, scale.trials, scale.seed, stream, watch));
@@ -432,7 +396,7 @@ StudyResult run_ratio_study(const RatioFigure& whole, const StudySettings& setti
   }
   write_trials(result.trials, figure, scale, panels);
   write_file(result.summary, summary_text(figure, described, result));
-  write_file(result.figure, plot(figure, scale, result));
+  write_file(result.figure, line_plot(ratio_plot(figure, scale, result)));
   return result;
 }
 

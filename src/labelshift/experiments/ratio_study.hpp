@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/experiments/ratio_summary.hpp"
 #include "labelshift/experiments/training_cost.hpp"
 
@@ -27,13 +28,10 @@ struct StudyResult {
   std::string figure;                                  // SVG
 };
 
-/// Told what is being done and how much of it is done, from 0 to 1; false stops the work.
-using StudyObserver = std::function<bool(std::string_view stage, double done)>;
-
 /// Makes a figure: trains the predictors and runs the trials that are not there yet, and writes what came of it to
 /// OUTPUT/NAME. What is done stays, so a study that was stopped goes on where it was. Throws Stopped if the observer
 /// says so, Error{kUsage} if the folder has a study with other settings.
-StudyResult run_ratio_study(const RatioFigure& figure, const StudySettings& settings, const StudyObserver& observer);
+StudyResult run_ratio_study(const RatioFigure& figure, const StudySettings& settings, const Observer& observer);
 
 /// What a figure will cost here, by a quick trial of its parts; what is done already costs nothing.
 struct StudyCost {

@@ -60,7 +60,7 @@ PanelMethods::PanelMethods(const RatioPanel& panel, PredictorStore& store) : pre
 }
 
 std::vector<TrialRow> PanelMethods::run(double alpha, Index size, int trials, std::uint64_t seed, std::uint64_t stream,
-                                        const WorkObserver& observer) const {
+                                        const Observer& observer) const {
   std::vector<TrialRow> rows;
   const double all = static_cast<double>(predictors_.size()) * trials;
   const auto classes = static_cast<Index>(by_class_.size());
@@ -68,7 +68,7 @@ std::vector<TrialRow> PanelMethods::run(double alpha, Index size, int trials, st
   for (int predictor = 0; predictor < static_cast<int>(predictors_.size()); ++predictor) {
     const std::vector<Probabilities>& said = predictors_[predictor];
     for (int trial = 0; trial < trials; ++trial) {
-      if (observer && !observer((predictor * trials + trial) / all)) throw Stopped{};
+      tell(observer, "trials", (predictor * trials + trial) / all);
       Rng rng = trial_rng(seed, stream, predictor, trial);
       const Eigen::VectorXd prior = dirichlet_prior(classes, alpha, rng);
       const ShiftedSample sample = draw_shifted(by_class_, prior, said.front().source.label_prior, size, rng);
@@ -76,7 +76,8 @@ std::vector<TrialRow> PanelMethods::run(double alpha, Index size, int trials, st
         for (Index i = 0; i < size; ++i) drawn.row(i) = said[which].test.row(sample.rows[i]);
         for (int method = 0; method < static_cast<int>(methods_.size()); ++method) {
           if (methods_[method].probabilities != which) continue;
-          const RatioEstimate estimate = methods_[method].estimator->estimate(said[which].source, {.probs = drawn});
+          const RatioEstimate estimate = methods_[method].estimator->estimate(
+              said[which].source, {.probs = labelshift::Probabilities::known(drawn)});
           rows.push_back({method, predictor, trial, (estimate.ratio - sample.ratio).array().square().mean()});
         }
       }

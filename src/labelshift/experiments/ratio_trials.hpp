@@ -36,7 +36,7 @@ class PanelMethods {
   /// function of the point, `stream` and the seed. Sorted by method, predictor, trial. Throws Stopped if the observer
   /// says so.
   std::vector<TrialRow> run(double alpha, Index size, int trials, std::uint64_t seed, std::uint64_t stream,
-                            const WorkObserver& observer = {}) const;
+                            const Observer& observer = {}) const;
 
   const std::vector<PredictorQuality>& quality() const { return quality_; }
 

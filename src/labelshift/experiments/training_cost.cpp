@@ -96,10 +96,12 @@ double TrainingCost::of_federation(const RunSettings& settings) {
   const double examples = used_examples(all, data.classes, data.train_size, /*train=*/true) / dealt_to;  // of a node
   const double tested = used_examples(all, data.classes, data.test_size, /*train=*/false) / dealt_to;
   const double cohort = federation.sampled > 0 ? static_cast<double>(federation.sampled) : nodes;
-  const double seen = local.epochs > 0 ? local.epochs * examples : static_cast<double>(local.steps * local.batch);
+  const double seen =  // examples, by a node that takes part in every round
+      static_cast<double>(local.iterations(federation.rounds)) *
+      (local.epochs > 0 ? local.epochs * examples : static_cast<double>(local.batch));
   const double evaluations = static_cast<double>(federation.rounds) / federation.evaluate_every;
   const double seconds = per_example(federation.model, shape_of(data), data.classes) *
-                         (federation.rounds * cohort * seen + kForwardShare * evaluations * nodes * tested);
+                         (cohort * seen + kForwardShare * evaluations * nodes * tested);
   if (!ratio.estimated()) return seconds;
   const double trainings =
       find_method(ratio.method).chooses() ? static_cast<double>(SelectionSettings().zetas.size()) : 1.0;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "labelshift/data/datasets/known_datasets.hpp"
-#include "labelshift/experiments/experiment_file.hpp"
+#include "labelshift/experiments/experiment.hpp"
 
 namespace labelshift {
 

@@ -23,8 +23,8 @@ Request request_for(const typename Task::Request& body, std::uint64_t round = 0,
 /// The coordinator's side of every exchange with the nodes: addresses messages, counts their cost, tells the observer.
 class Conversation {
  public:
-  Conversation(Engine& engine, const FederationObserver& observer, FederationState& state)
-      : engine_(engine), observer_(observer), state_(state) {
+  Conversation(Engine& engine, const FederationHooks& hooks, FederationState& state)
+      : engine_(engine), hooks_(hooks), state_(state) {
     for (Index node = 0; node < engine.nodes(); ++node) all_.push_back(node);
     state_.counted.resize(all_.size());
     durable_ = state_.counted;
@@ -59,11 +59,11 @@ class Conversation {
       cohort.push_back({.node = node, .counted = state_.counted[node], .durable = durable_[node]});
       if (what.own) cohort.back().own = to_bytes(what.own(node));
     }
-    TaskOutcome<Task> outcome =
-        run_task<Task>(engine_, what.request, cohort, std::move(what.sums),
-                       {.report = what.report, .accept = std::move(what.accept)}, patience, [&](double part) {
-                         return !observer_.progress || observer_.progress(place.phase, place.done + place.share * part);
-                       });
+    TaskOutcome<Task> outcome = run_task<Task>(
+        engine_, what.request, cohort, std::move(what.sums), {.report = what.report, .accept = std::move(what.accept)},
+        patience, [&](std::string_view, double part) {
+          return !hooks_.progress || hooks_.progress(place.phase, place.done + place.share * part);
+        });
     PhaseCost& cost = cost_of(place.phase);
     cost.rounds += 1;
     cost.traffic += outcome.traffic;
@@ -95,16 +95,10 @@ class Conversation {
   }
 
   Engine& engine_;
-  const FederationObserver& observer_;
+  const FederationHooks& hooks_;
   FederationState& state_;
   std::vector<Index> all_;
   std::vector<std::uint64_t> durable_;  // (K) of state_.counted, what is safe
 };
-
-/// Refuses an answer of training that weighs nothing.
-inline void check_weight(const Answer& answer) {
-  if (!answer.numbers.empty() && !(answer.numbers[0] > 0.0))
-    throw Error(ErrorKind::kPeer, "its answer weighs nothing; does it have training examples?");
-}
 
 }  // namespace labelshift

@@ -16,16 +16,12 @@
 #include "labelshift/data/datasets/shifts.hpp"
 #include "labelshift/data/files/text_lines.hpp"
 #include "labelshift/federation/setting_error.hpp"
+#include "labelshift/federation/setting_ranges.hpp"
+#include "labelshift/federation/streams.hpp"
 
 namespace labelshift {
 namespace {
 
-// Training and test parts are cut with different seeds, and no other random choice of a run uses these streams.
-constexpr std::uint64_t kTrainSalt = 0x7472;
-constexpr std::uint64_t kTestSalt = 0x7465;
-constexpr std::uint64_t kDealSalt = 0x6465616c;
-
-constexpr Index kMostNodes = 1'000'000;
 constexpr std::string_view kTraining = "training";
 
 [[noreturn]] void refuse(const char* key, const std::string& why) {
@@ -157,8 +153,15 @@ NodeRows partition(const DataSettings& settings, const Dataset& data, bool train
   return split_by_nodes(data.labels, rows, distributions, salted);
 }
 
+void check_numbers(const std::vector<double>& numbers, const Range& range, const char* key) {
+  for (const double number : numbers)
+    if (!range.contains(number))
+      throw SettingError(key, fmt::format("{} has {}, expected {}", key, number, range.words()));
+}
+
 void check_shares(const std::vector<std::vector<double>>& shares, const char* key) {
   constexpr double kRounding = 1e-6;  // of fractions such as 0.333333
+  for (const std::vector<double>& of_node : shares) check_numbers(of_node, kClassShares, key);
   const auto sum = [](const std::vector<double>& of) { return std::accumulate(of.begin(), of.end(), 0.0); };
   for (std::size_t k = 0; k < shares.size(); ++k)
     if (std::abs(sum(shares[k]) - sum(shares.front())) > kRounding * sum(shares.front()) || !(sum(shares[k]) > 0.0))
@@ -184,10 +187,9 @@ void check_partition(const DataSettings& settings) {
     refuse(settings.train_shares.empty() ? "data.test-shares" : "data.train-shares",
            fmt::format("found shares with the partition {}; leave them out, or use the partition shares",
                        settings.partition));
-  if (counted && (settings.nodes < 1 || settings.nodes > kMostNodes))
-    refuse(settings.nodes == 0 ? "data.partition" : "data.nodes",
-           fmt::format("found {} nodes, expected 1 to {} for the partition {}; give nodes", settings.nodes, kMostNodes,
-                       settings.partition));
+  if (counted && settings.nodes == 0)
+    refuse("data.partition",
+           fmt::format("found 0 nodes, expected at least 1 for the partition {}; give nodes", settings.partition));
   if (settings.partition == "shares") {
     if (settings.train_shares.empty() || settings.train_shares.size() != settings.test_shares.size())
       refuse("data.partition",
@@ -197,8 +199,6 @@ void check_partition(const DataSettings& settings) {
     check_shares(settings.train_shares, "data.train-shares");
     check_shares(settings.test_shares, "data.test-shares");
   }
-  if (!(settings.fraction > 0.0 && settings.fraction <= 1.0))
-    refuse("data.fraction", fmt::format("the fraction is {}, expected more than 0 and at most 1", settings.fraction));
 }
 
 /// K, before all but one are left out.
@@ -339,16 +339,15 @@ bool FederatedData::labelled_tests() const {
 }
 
 void check_data_settings(const DataSettings& settings) {
+  check_ranges(settings);
   if (settings.set.empty() && settings.folders.empty())
     refuse("data.set", "found neither a data set nor folders of nodes; give one of them");
   settings.set.empty() ? check_folders(settings) : check_partition(settings);
   const Index nodes = all_nodes(settings);
   if (!settings.sizes.empty() && std::ssize(settings.sizes) != nodes)
     refuse("data.sizes", fmt::format("found {} sizes, expected {}, one for each node", settings.sizes.size(), nodes));
-  if (std::any_of(settings.sizes.begin(), settings.sizes.end(),
-                  [](double size) { return !(size > 0.0 && std::isfinite(size)); }))
-    refuse("data.sizes", "found a size that is no number above 0; every node needs one");
-  if (settings.only_node < 0 || settings.only_node > nodes)
+  check_numbers(settings.sizes, kNodeSizes, "data.sizes");
+  if (settings.only_node > nodes)
     refuse("data.only-node",
            fmt::format("the only node is to be {}, expected 1 to {}, or 0 for all", settings.only_node, nodes));
 }

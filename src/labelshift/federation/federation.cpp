@@ -8,6 +8,7 @@
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/federation/algorithms.hpp"
+#include "labelshift/federation/answer_checks.hpp"
 #include "labelshift/federation/codec.hpp"
 #include "labelshift/federation/model_schema.hpp"
 #include "labelshift/federation/ratio_phase.hpp"
@@ -22,8 +23,8 @@ constexpr int kMostRepeats = 100;  // of a round that needs everybody
 class Coordinator {
  public:
   Coordinator(const FederationSettings& settings, const FederationTask& task, Engine& engine,
-              const FederationObserver& observer, FederationState& state)
-      : settings_(settings), task_(task), observer_(observer), state_(state), conversation_(engine, observer, state) {}
+              const FederationHooks& hooks, FederationState& state)
+      : settings_(settings), task_(task), hooks_(hooks), state_(state), conversation_(engine, hooks, state) {}
 
   void run() {
     hello();
@@ -64,7 +65,7 @@ class Coordinator {
   }
 
   void tell_checkpoint(std::function<const FederationState&()> state) {
-    if (observer_.checkpoint && observer_.checkpoint({state_.round, std::move(state)})) conversation_.make_durable();
+    if (hooks_.checkpoint && hooks_.checkpoint({state_.round, std::move(state)})) conversation_.make_durable();
   }
 
   Census join() {
@@ -79,10 +80,7 @@ class Coordinator {
          .nodes = all(),
          .sums =
              {.holders = a_class, .tested = a_class, .counts = a_class, .value_sums = a_part, .value_squares = a_part},
-         .accept = [m](Index, Answer& answer) {
-           for (const Index c : from_bytes<Join::Report>(answer.report).missing)
-             if (c >= m) throw Error(ErrorKind::kPeer, fmt::format("it lacks a class {} of {}", c, m));
-         }});
+         .accept = [m](Index, Answer& answer) { check_join(answer, m); }});
     const auto& sums = outcome.sums;
     Census census{.holders = sums.holders, .pooled_prior = sums.counts / sums.counts.sum()};
     for (Index c = 0; c < m; ++c) {
@@ -195,7 +193,7 @@ class Coordinator {
                                                   std::vector<float>(weights.begin(), weights.end()));
     const auto outcome = conversation_.ask_everybody<Evaluate>(
         {phase::kEvaluation, static_cast<double>(state_.round) / settings_.rounds, 0.0},
-        {.request = request, .nodes = all()});
+        {.request = request, .nodes = all(), .accept = [](Index, Answer& answer) { check_evaluation(answer); }});
     for (const auto& [node, report] : outcome.contributed) {
       NodeEvaluation row{.round = state_.round,
                          .node = node,
@@ -214,7 +212,7 @@ class Coordinator {
 
   const FederationSettings& settings_;
   const FederationTask& task_;
-  const FederationObserver& observer_;
+  const FederationHooks& hooks_;
   FederationState& state_;
   Conversation conversation_;
   const IdentityCodec codec_;
@@ -223,9 +221,9 @@ class Coordinator {
 }  // namespace
 
 FederationState run_federation(const FederationSettings& settings, const FederationTask& task, Engine& engine,
-                               const FederationObserver& observer, FederationState start) {
+                               const FederationHooks& hooks, FederationState start) {
   check_settings(settings, engine.nodes());
-  Coordinator(settings, task, engine, observer, start).run();
+  Coordinator(settings, task, engine, hooks, start).run();
   return start;
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/engine/engine.hpp"
 #include "labelshift/federation/algorithm.hpp"
 #include "labelshift/federation/federation_settings.hpp"
@@ -86,9 +87,8 @@ struct FederationMoment {
   std::function<const FederationState&()> state;
 };
 
-struct FederationObserver {
-  /// Told what is being done and how much of it, from 0 to 1. If it returns false, the work ends by throwing Stopped.
-  std::function<bool(std::string_view stage, double done)> progress;
+struct FederationHooks {
+  Observer progress;
   /// Called after phase 2 and after every round of training, while no node works. Returns whether nodes may forget what
   /// they need to go back to before this moment: it is saved, or their memory is saved with it.
   std::function<bool(const FederationMoment& moment)> checkpoint;
@@ -103,14 +103,14 @@ struct FederationTask {
 
 /// Alg. 2: estimates ratios if the settings ask for any, then trains in rounds.
 ///
-/// `start` says where to begin. An empty state begins anew. A state that `observer.checkpoint` was given goes on from
+/// `start` says where to begin. An empty state begins anew. A state that `hooks.checkpoint` was given goes on from
 /// there; what the nodes remember must then be of the same moment. A state with nothing but `estimates_kept` set
 /// repeats phase 1, except for the estimates that nodes still remember from it. A federation that goes on ends in the
 /// same bits as one that was never stopped. Its seconds and bytes are those of both parts together.
 ///
 /// Throws Error{kInput} for a class that no node holds, for a loss that is not finite, and what nodes throw.
 FederationState run_federation(const FederationSettings& settings, const FederationTask& task, Engine& engine,
-                               const FederationObserver& observer = {}, FederationState start = {});
+                               const FederationHooks& hooks = {}, FederationState start = {});
 
 /// The global model of a state. With fedbn its batch norms are the initial ones: those of the nodes stay there.
 std::unique_ptr<Net> global_model(const FederationSettings& settings, const FederationTask& task,

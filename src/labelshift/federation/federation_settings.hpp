@@ -29,6 +29,10 @@ struct LocalSettings {
   double proximal = 0.0;       // mu of FedProx
 
   bool sends_gradient() const { return steps == 1 && epochs == 0; }
+
+  /// T = tau R, the stochastic gradients of a node in R rounds. With `epochs` they depend on the node's examples, and
+  /// this counts the rounds.
+  std::int64_t iterations(int rounds) const { return std::int64_t{steps} * rounds; }
 };
 
 enum class PredictorScope { kLocal, kFederated };

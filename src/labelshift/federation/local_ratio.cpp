@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "labelshift/core/base/error.hpp"
-#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/estimators/estimators.hpp"
 #include "labelshift/core/likelihood/probabilities.hpp"
 #include "labelshift/data/datasets/splits.hpp"
@@ -75,6 +75,7 @@ LocalPredictor train_local_predictor(const RatioSettings& settings, const NetSpe
                             .seed = seed};
   const TrainingExamples examples{data, part.train, {}};
   const Method& method = find_method(settings.method);
+  const Observer go_on = [&](std::string_view, double) { return !cancelled.load(); };
   if (method.chooses()) {
     std::vector<std::string> missing;
     for (Index c = 0; c < data.classes(); ++c)
@@ -84,17 +85,13 @@ LocalPredictor train_local_predictor(const RatioSettings& settings, const NetSpe
                   fmt::format("method auto judges predictors by examples of every class, and there is none of {}; use "
                               "another method, or the federated predictor",
                               fmt::join(missing, ", ")));
-    const Selection selection = choose_predictor(*result.net, examples, part.held_out, training, {},
-                                                 [&](std::string_view, double) { return !cancelled.load(); });
-    if (cancelled) throw Stopped{};
+    const Selection selection = choose_predictor(*result.net, examples, part.held_out, training, {}, go_on);
     result.fit.calibration = selection.calibration.calibration;
     return result;
   }
   if (present.size() == 1) return result;  // there is nothing to tell apart
   training.zeta = *method.zeta;
-  const TrainingResult trained =
-      train_predictor(*result.net, examples, training, {.step = [&](double) { return !cancelled.load(); }});
-  if (trained.stopped_by == TrainingStop::kObserver) throw Stopped{};
+  train_predictor(*result.net, examples, training, {.progress = go_on});
   if (part.held_out.empty()) return result;
   const RowMajorMatrix<float> logits = columns_of(evaluate_logits(*result.net, data, part.held_out), present);
   const std::vector<int> labels = labels_among(data, part.held_out, present);

@@ -7,15 +7,12 @@
 #include <numeric>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/base/rng.hpp"
-#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/learning/streams.hpp"
 
 namespace labelshift {
 namespace {
-
-// Streams of a round's seed.
-constexpr std::uint64_t kOrderStream = 1;
-constexpr std::uint64_t kNoiseStream = 2;
 
 struct StepBatch {
   std::vector<Index> rows;
@@ -49,7 +46,7 @@ void sgd_step(std::span<float> w, std::span<const float> g, std::span<const floa
 }  // namespace
 
 BatchOrder::BatchOrder(Index examples, std::uint64_t seed)
-    : order_(static_cast<std::size_t>(examples)), seed_(Rng(seed, kOrderStream)()) {
+    : order_(static_cast<std::size_t>(examples)), seed_(stream_seed(seed, TrainingStream::kOrder)) {
   std::iota(order_.begin(), order_.end(), Index{0});
 }
 
@@ -86,7 +83,7 @@ std::span<const Index> BatchOrder::next_of_epoch(Index batch) {
 LocalUpdate local_training(Net& net, const LocalLoss& loss, const LocalSettings& settings, std::uint64_t seed,
                            const std::atomic<bool>& cancelled) {
   BatchOrder order(std::ssize(loss.rows), seed);
-  const std::uint64_t noise_seed = Rng(seed, kNoiseStream)();
+  const std::uint64_t noise_seed = stream_seed(seed, TrainingStream::kNoise);
   LocalUpdate result;
   StepBatch batch;
   const auto gradient = [&](std::span<const Index> chosen) {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "labelshift/core/base/distributions.hpp"
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/inference/wilson.hpp"
 #include "labelshift/core/likelihood/probabilities.hpp"
 #include "labelshift/federation/streams.hpp"
 #include "labelshift/learning/evaluation.hpp"
@@ -47,16 +47,14 @@ std::optional<Evaluate::Reweighted> reweighted(NodeContext& node, Net& net) {
   const double accuracy = found.accuracy;
   for (std::size_t i = 0; i < weights.size(); ++i)
     spread += weights[i] * weights[i] * (right[i] - accuracy) * (right[i] - accuracy);
-  // Wilson's interval with the effective number of examples in place of n: it stays within [0, 1] and is not empty
-  // where all are right. Where the weights go with the errors the sandwich is the wider one.
+  // Wilson's interval with the effective number of examples in place of n. Where the weights go with the errors the
+  // sandwich is the wider one.
   constexpr double z = 1.959963984540054;
   const double n = std::min(found.examples, accuracy * (1.0 - accuracy) / std::max(spread / (sum * sum), 1e-300));
   const double size = accuracy > 0.0 && accuracy < 1.0 ? n : found.examples;
-  const double centre = (accuracy + z * z / (2.0 * size)) / (1.0 + z * z / size);
-  const double half =
-      z / (1.0 + z * z / size) * std::sqrt(accuracy * (1.0 - accuracy) / size + z * z / (4.0 * size * size));
-  found.low = std::max(0.0, centre - half);
-  found.high = std::min(1.0, centre + half);
+  const WilsonInterval interval = wilson_interval(accuracy, size, z);
+  found.low = interval.low;
+  found.high = interval.high;
   return found;
 }
 

@@ -8,6 +8,7 @@
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/engine/float_loops.hpp"
+#include "labelshift/federation/answer_checks.hpp"
 #include "labelshift/federation/server_step.hpp"
 #include "labelshift/learning/methods.hpp"
 #include "labelshift/learning/model_selection.hpp"
@@ -54,6 +55,7 @@ class RatioPhase {
   Index classes() const { return std::ssize(task_.class_names); }
   double nodes() const { return static_cast<double>(conversation_.all().size()); }
   TargetSums target_shape() const { return {VectorXd::Zero(classes())}; }
+  static void accept_target(Index, Answer& answer) { check_target(answer); }
 
   template <typename Task>
   void note_estimates(const TaskOutcome<Task>& outcome) {
@@ -78,9 +80,10 @@ class RatioPhase {
                    const std::function<VectorXd(Index node)>& values) {
     const Request request = request_for<Ratio>({kind});
     const auto outcome = conversation_.ask_everybody<Ratio>(
-        {phase, place.done, place.share}, {.request = request, .nodes = conversation_.all(), .own = [&](Index node) {
-                                             return Ratio::Own{values(node)};
-                                           }});
+        {phase, place.done, place.share}, {.request = request,
+                                           .nodes = conversation_.all(),
+                                           .own = [&](Index node) { return Ratio::Own{values(node)}; },
+                                           .accept = [](Index, Answer& answer) { check_ratio(answer); }});
     if (kind == Ratio::Kind::kBalance) return;
     for (const auto& [node, report] : outcome.contributed) {
       NodeRatio& row = state_.ratios[node];
@@ -92,7 +95,8 @@ class RatioPhase {
 
   TaskOutcome<Target> target(const char* phase, Target::Kind kind, std::span<const Index> of) {
     const Request request = request_for<Target>({kind});
-    return conversation_.ask_everybody<Target>({phase}, {.request = request, .nodes = of, .sums = target_shape()});
+    return conversation_.ask_everybody<Target>(
+        {phase}, {.request = request, .nodes = of, .sums = target_shape(), .accept = accept_target});
   }
 
   /// A class some nodes lack would carry K_c / K of its mass.
@@ -142,7 +146,7 @@ class RatioPhase {
           {.request = share,
            .nodes = some,
            .report = (1 << 16) + static_cast<std::size_t>(weights) * sizeof(float),
-           .accept = [&](Index, Answer& answer) { check_predictor(answer, weights); }});
+           .accept = [&](Index, Answer& answer) { check_predictor(answer, weights, classes()); }});
       for (std::size_t i = 0; i < some.size(); ++i) {
         auto& [k, report] = shared.contributed[i];
         state_.ratios[k].seconds = report.seconds;
@@ -151,7 +155,7 @@ class RatioPhase {
         const double step = 0.5 * part / static_cast<double>(some.size());
         const auto sums = conversation_.ask_everybody<Assess>(
             {phase::kRatio, done + 0.5 * part + step * static_cast<double>(i), step},
-            {.request = assess, .nodes = all, .sums = target_shape()});
+            {.request = assess, .nodes = all, .sums = target_shape(), .accept = accept_target});
         state_.ratios[k].prior_error = sums.contributed[k].report.prior_error.value_or(kUnknown);
         state_.target_sum += sums.sums.target / nodes();  // the mean of what the predictors take it to be
         numerators.push_back(made_up(sums.sums.target));
@@ -160,15 +164,6 @@ class RatioPhase {
     give_ratios(Ratio::Kind::kNumerator, phase::kRatio, {phase::kRatio, 1.0, 0.0},
                 [&](Index node) { return numerators[node]; });
     note_target_error(all);
-  }
-
-  void check_predictor(const Answer& answer, Index weights) const {
-    const auto report = from_bytes<Share::Report>(answer.report);
-    const SharedPredictor& sent = report.predictor;
-    if (std::ssize(report.weights) != weights || sent.prior.size() != classes() || sent.scale.size() != classes() ||
-        sent.bias.size() != classes() || (sent.prior.array() < 0.0).any() || !(sent.prior.sum() > 0.0))
-      throw Error(ErrorKind::kPeer, fmt::format("it sent a predictor of {} weights and {} classes, expected {} and {}",
-                                                report.weights.size(), sent.prior.size(), weights, classes()));
   }
 
   /// A predictor that the nodes train together, those of a round drawn as for the model, every class counting the same;
@@ -194,9 +189,12 @@ class RatioPhase {
         break;
       }
       const Request request = request_for<Temperature>(temperatures, 0, weights);
-      const auto judged = conversation_.ask_everybody<Temperature>(
-          {phase::kPredictor, static_cast<double>(run + 1) * part, 0.0},
-          {.request = request, .nodes = conversation_.all(), .sums = {.nll = VectorXd::Zero(kTemperatures)}});
+      const auto judged =
+          conversation_.ask_everybody<Temperature>({phase::kPredictor, static_cast<double>(run + 1) * part, 0.0},
+                                                   {.request = request,
+                                                    .nodes = conversation_.all(),
+                                                    .sums = {.nll = VectorXd::Zero(kTemperatures)},
+                                                    .accept = [](Index, Answer& answer) { check_judgement(answer); }});
       for (Index i = 0; i < kTemperatures; ++i)
         if (const double nll = judged.sums.nll[i] / judged.sums.weight; nll < best_nll) {
           best_nll = nll;
@@ -206,8 +204,8 @@ class RatioPhase {
       if (best.empty()) best = std::move(weights);  // nobody had anything to hold out
     }
     const Request request = request_for<TargetTogether>({.scale = best_scale, .prior = uniform}, 0, std::move(best));
-    return conversation_.ask_everybody<TargetTogether>({phase::kRatio},
-                                                       {.request = request, .nodes = goal, .sums = target_shape()});
+    return conversation_.ask_everybody<TargetTogether>(
+        {phase::kRatio}, {.request = request, .nodes = goal, .sums = target_shape(), .accept = accept_target});
   }
 
   std::vector<float> train_together(double zeta, double done, double share) {

@@ -19,6 +19,11 @@ enum class Stream : std::uint64_t {
   kPredictorRounds = 0x70726f756e,      // the same for the predictor that all train
 };
 
+/// What the seed of a federation's data is mixed with for each use of it.
+inline constexpr std::uint64_t kTrainSalt = 0x7472;     // which training examples go to which node
+inline constexpr std::uint64_t kTestSalt = 0x7465;      // the same for test examples
+inline constexpr std::uint64_t kDealSalt = 0x6465616c;  // the order in which examples are dealt
+
 inline std::uint64_t stream_seed(std::uint64_t seed, Stream stream) {
   return Rng(seed, static_cast<std::uint64_t>(stream))();
 }

@@ -25,7 +25,7 @@ std::vector<int> labels_of(const Dataset& data, std::span<const Index> rows) {
 }
 
 Evaluation evaluate(const RowMajorMatrix<float>& logits, std::span<const int> labels, const Calibration& calibration) {
-  const CalibratedProbabilities probs = apply_calibration(calibration, {.values = logits, .logits = true});
+  const CalibratedProbabilities probs = apply_calibration(calibration, {logits, /*logits=*/true});
   Index correct = 0;
   for (Index i = 0; i < logits.rows(); ++i) correct += arg_max(probs.view(), i) == labels[i];
   return {.accuracy = static_cast<double>(correct) / static_cast<double>(logits.rows()),

@@ -15,13 +15,11 @@
 #include "labelshift/data/datasets/shifts.hpp"
 #include "labelshift/learning/checkpoint.hpp"
 #include "labelshift/learning/evaluation.hpp"
+#include "labelshift/learning/streams.hpp"
 #include "labelshift/learning/weights.hpp"
 
 namespace labelshift {
 namespace {
-
-constexpr std::uint64_t kHalvesStream = 0x68616c66;
-constexpr std::uint64_t kTrialsStream = 0x747269616c;
 
 RowMajorMatrix<float> rows_of(const RowMajorMatrix<float>& matrix, std::span<const Index> rows) {
   RowMajorMatrix<float> part(static_cast<Index>(rows.size()), matrix.cols());
@@ -89,7 +87,7 @@ PriorTrials::PriorTrials(std::span<const int> labels, const Eigen::VectorXd& sou
   std::size_t next = 0;
   for (std::size_t c = 0; c < by_class.size(); ++c) {
     auto& rows = by_class[c];
-    Rng rng(Rng(seed, kHalvesStream)(), c);
+    Rng rng(stream_seed(seed, TrainingStream::kHalves), c);
     for (Index left = std::ssize(rows); left > 1; --left) std::swap(rows[left - 1], rows[rng.below(left)]);
     for (const Index row : rows) halves_[next++ % 2].rows.push_back(row);
   }
@@ -104,7 +102,7 @@ PriorTrials::PriorTrials(std::span<const int> labels, const Eigen::VectorXd& sou
     const auto available = rows_by_class(labels, half.rows, m);
     for (const double alpha : settings.alphas)
       for (int i = 0; i < settings.priors; ++i) {
-        Rng rng(Rng(seed, kTrialsStream)(), stream++);
+        Rng rng(stream_seed(seed, TrainingStream::kTrials), stream++);
         Eigen::VectorXd prior = dirichlet_prior(m, alpha, rng);
         for (Index c = 0; c < m; ++c)
           if (available[c].empty()) prior[c] = 0.0;
@@ -130,7 +128,7 @@ PriorTrials::Score PriorTrials::score(const RowMajorMatrix<float>& logits, const
     apply_calibration(fit.calibration, {logits, /*logits=*/true}, 0, probs);
     for (const Trial& trial : halves_[judged].trials) {
       const RowMajorMatrix<float> sample = rows_of(probs, trial.rows);
-      const RatioEstimate estimate = estimator->estimate(fit.summary, {.probs = sample});
+      const RatioEstimate estimate = estimator->estimate(fit.summary, {.probs = Probabilities::known(sample)});
       const double error = (estimate.ratio - trial.ratio).squaredNorm() / static_cast<double>(trial.ratio.size());
       sum += error;
       squares += error * error;
@@ -147,8 +145,7 @@ std::string selection_checkpoint(const std::string& folder, double zeta) {
 
 Selection choose_predictor(Net& net, const TrainingExamples& examples, std::span<const Index> held_out,
                            const TrainingSettings& training, const SelectionSettings& settings,
-                           const std::function<bool(std::string_view stage, double done)>& progress,
-                           const std::string& checkpoint_folder) {
+                           const Observer& observer, const std::string& checkpoint_folder) {
   const Dataset& data = examples.data;
   const std::vector<int> labels = labels_of(data, held_out);
   const Eigen::VectorXd prior =
@@ -191,21 +188,19 @@ Selection choose_predictor(Net& net, const TrainingExamples& examples, std::span
       state = folder.load(zeta);
       selection.resumed_from += static_cast<int>(std::ssize(state.cross_entropy));
     }
-    TrainingObserver observer;
-    observer.step = [&](double done) {
-      return !progress || progress(fmt::format("training with zeta {}", zeta), done);
+    TrainingHooks hooks;
+    hooks.progress = [&](std::string_view, double done) {
+      return !observer || observer(fmt::format("training with zeta {}", zeta), done);
     };
-    observer.epoch = [&](const TrainingState& now) {
+    hooks.epoch = [&](const TrainingState& now) {
       const auto epoch = static_cast<int>(std::ssize(now.cross_entropy));
       const bool is_looked_at = looked_at(epoch, now.cross_entropy.back());
       if (is_looked_at) look(epoch);
       folder.save(zeta, now, is_looked_at);
     };
-    const TrainingResult result = train_predictor(net, examples, one, observer, std::move(state));
+    const TrainingResult result = train_predictor(net, examples, one, hooks, std::move(state));
     selection.epochs += static_cast<int>(std::ssize(result.state.cross_entropy));
-    if (result.stopped_by == TrainingStop::kObserver) break;
   }
-  if (!best) return selection;  // the observer ended it before there was anything to choose from
   best->restore(net);
   const RowMajorMatrix<float> logits = evaluate_logits(net, data, held_out);
   selection.calibration =

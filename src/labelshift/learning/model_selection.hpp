@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/calibration/calibration.hpp"
 #include "labelshift/learning/trainer.hpp"
 
@@ -79,7 +80,6 @@ std::string selection_checkpoint(const std::string& folder, double zeta);
 /// same bits. Throws as load_checkpoint() does if that is of another run.
 Selection choose_predictor(Net& net, const TrainingExamples& examples, std::span<const Index> held_out,
                            const TrainingSettings& training, const SelectionSettings& settings = {},
-                           const std::function<bool(std::string_view stage, double done)>& progress = {},
-                           const std::string& checkpoint_folder = "");
+                           const Observer& observer = {}, const std::string& checkpoint_folder = "");
 
 }  // namespace labelshift

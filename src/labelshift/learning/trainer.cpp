@@ -8,19 +8,16 @@
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/rng.hpp"
+#include "labelshift/learning/streams.hpp"
 
 namespace labelshift {
 namespace {
-
-// Streams of a seed.
-constexpr std::uint64_t kOrderStream = 1;
-constexpr std::uint64_t kNoiseStream = 2;
 
 /// 0, ..., n - 1 in the order of an epoch.
 std::vector<Index> shuffled(Index n, std::uint64_t seed, std::uint64_t epoch) {
   std::vector<Index> order(static_cast<std::size_t>(n));
   for (Index i = 0; i < n; ++i) order[i] = i;
-  Rng rng(Rng(seed, kOrderStream)(), epoch);
+  Rng rng(stream_seed(seed, TrainingStream::kOrder), epoch);
   for (Index i = n - 1; i > 0; --i) std::swap(order[i], order[rng.below(i + 1)]);
   return order;
 }
@@ -55,7 +52,7 @@ void fill(const TrainingExamples& examples, std::span<const Index> chosen, StepB
 }  // namespace
 
 TrainingResult train_predictor(Net& net, const TrainingExamples& examples, const TrainingSettings& settings,
-                               const TrainingObserver& observer, TrainingState start) {
+                               const TrainingHooks& hooks, TrainingState start) {
   assert(examples.weights.empty() || examples.weights.size() == examples.rows.size());
   const auto n = static_cast<Index>(examples.rows.size());
   if (n == 0) throw Error(ErrorKind::kInput, "there are no examples to train on");
@@ -64,7 +61,7 @@ TrainingResult train_predictor(Net& net, const TrainingExamples& examples, const
   TrainingResult result{.state = {.cross_entropy = std::move(start.cross_entropy)}};
   std::vector<double>& losses = result.state.cross_entropy;
   const auto below = [&] { return !losses.empty() && losses.back() < settings.stop_below; };
-  const std::uint64_t noise_seed = Rng(settings.seed, kNoiseStream)();
+  const std::uint64_t noise_seed = stream_seed(settings.seed, TrainingStream::kNoise);
   StepBatch batch;
   while (std::ssize(losses) < settings.epochs && !below()) {
     const std::size_t epoch = losses.size() + 1;
@@ -81,19 +78,15 @@ TrainingResult train_predictor(Net& net, const TrainingExamples& examples, const
       adam.step(net.parameters(), net.gradient());
       sum += loss.cross_entropy * static_cast<double>(count);
       const double done = static_cast<double>(epoch - 1) + static_cast<double>(first + count) / static_cast<double>(n);
-      if (observer.step && !observer.step(done / settings.epochs)) {
-        result.state.adam = adam.state();
-        result.stopped_by = TrainingStop::kObserver;
-        return result;
-      }
+      tell(hooks.progress, "training", done / settings.epochs);
     }
     // The last step's loss was that of the weights before it.
     if (!all_finite(net.parameters()) || !all_finite(net.buffers()))
       diverged("a weight is", std::nan(""), adam.state().steps, epoch);
     losses.push_back(sum / static_cast<double>(n));
-    if (observer.epoch) {
+    if (hooks.epoch) {
       result.state.adam = adam.state();
-      observer.epoch(result.state);
+      hooks.epoch(result.state);
     }
   }
   result.state.adam = adam.state();

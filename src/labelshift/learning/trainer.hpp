@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/learning/net.hpp"
 #include "labelshift/learning/optimiser.hpp"
 
@@ -34,16 +35,16 @@ struct TrainingState {
   Adam::State adam;
 };
 
-enum class TrainingStop { kEpochs, kThreshold, kObserver };
+enum class TrainingStop { kEpochs, kThreshold };
 
 struct TrainingResult {
   TrainingState state;
   TrainingStop stopped_by = TrainingStop::kEpochs;
 };
 
-struct TrainingObserver {
-  /// After each step, with how much of settings.epochs is done; false ends the training there and then.
-  std::function<bool(double done)> step;
+struct TrainingHooks {
+  /// After each step, with how much of settings.epochs is done.
+  Observer progress;
   /// After each epoch; the net is as it is then.
   std::function<void(const TrainingState& state)> epoch;
 };
@@ -53,9 +54,9 @@ struct TrainingObserver {
 /// from the state and the weights after any epoch ends in the same bits as one that never stopped.
 ///
 /// Throws Error{kInput} naming the step if the loss or, after an epoch, a weight is not finite; the observer has not
-/// been told of that epoch.
+/// been told of that epoch. Throws Stopped if the observer says so.
 TrainingResult train_predictor(Net& net, const TrainingExamples& examples, const TrainingSettings& settings,
-                               const TrainingObserver& observer = {}, TrainingState start = {});
+                               const TrainingHooks& hooks = {}, TrainingState start = {});
 
 /// What the paper trains this net with: a smaller step and more decay for ResNet-18.
 AdamSettings adam_settings_for(const std::string& net);

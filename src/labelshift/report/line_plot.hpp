@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-namespace labelshift {
+#include "labelshift/report/axis.hpp"
 
-enum class AxisScale { kLinear, kLog };
+namespace labelshift {
 
 struct LineSeries {
   std::string name;          // series of one name look alike in all panels and have one entry in the legend

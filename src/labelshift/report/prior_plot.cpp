@@ -7,6 +7,8 @@
 #include <numeric>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/report/axis.hpp"
+#include "labelshift/report/figure_style.hpp"
 #include "labelshift/report/svg.hpp"
 
 namespace labelshift {
@@ -16,15 +18,11 @@ using Eigen::Index;
 
 constexpr std::size_t kMaxShown = 30;  // fills one page and can still be read
 constexpr double kWidth = 720.0;
-constexpr double kMargin = 16.0;
 constexpr double kMaxNameWidth = 220.0;
 
 // Grey and blue that differ in lightness too, so that they stay apart in grey print and with any colour blindness.
 constexpr const char* kSourceColour = "#c3c9d1";
 constexpr const char* kTargetColour = "#3a8dc7";
-constexpr const char* kInkColour = "#1d2733";
-constexpr const char* kQuietColour = "#5b6673";
-constexpr const char* kGridColour = "#e6e9ed";
 constexpr Stroke kIntervalStroke{.colour = kInkColour, .width = 1.25};
 
 /// Throws unless `shares` has an entry from 0 to 1 for every class; rounding may take them past the ends.
@@ -49,15 +47,6 @@ std::vector<Index> shown_classes(const PriorPlot& plot) {
   return shown;
 }
 
-/// 1, 2 or 5 times a power of ten, such that about five steps reach `max`.
-double nice_step(double max) {
-  const double least = max / 6.0;
-  const double power = std::pow(10.0, std::floor(std::log10(least)));
-  for (const double factor : {1.0, 2.0, 5.0})
-    if (factor * power >= least) return factor * power;
-  return 10.0 * power;
-}
-
 /// "1,000", whatever the locale.
 std::string with_thousands(std::size_t count) {
   std::string digits = fmt::format("{}", count);
@@ -74,8 +63,8 @@ std::string percent(double share, int decimals) {
   return fmt::format("{:.{}f}%", 100.0 * share, decimals);
 }
 
-/// The horizontal axis: shares from 0 to the first tick that no value exceeds.
-struct Axis {
+/// The horizontal axis: shares from 0 to the first tick that no value exceeds, in about five steps.
+struct ShareAxis {
   double left, right;  // x of 0 and of `max`
   double step, max;    // as shares
   int tick_decimals, value_decimals;
@@ -83,8 +72,8 @@ struct Axis {
   double x(double share) const { return left + (right - left) * share / max; }
 };
 
-Axis make_axis(double left, double right, double largest) {
-  const double step = nice_step(largest);
+ShareAxis make_share_axis(double left, double right, double largest) {
+  const double step = nice_step(largest / 6.0);
   // Steps of 1 % or more need no decimals; values get one digit more than ticks, and never fewer than one decimal.
   const int tick_decimals = std::max(0, -static_cast<int>(std::floor(std::log10(100.0 * step) + 1e-9)));
   return {.left = left,
@@ -145,10 +134,10 @@ std::string prior_plot(const PriorPlot& plot) {
   }
   name_width = std::min(name_width, kMaxNameWidth);
   const double value_room = 6.0 + text_width("<0.000%", font);  // right of the longest bar
-  const Axis axis = make_axis(kMargin + name_width + 8.0, kWidth - kMargin - value_room, largest);
+  const ShareAxis axis = make_share_axis(kMargin + name_width + 8.0, kWidth - kMargin - value_room, largest);
 
   const double subtitles_top = kMargin + 26.0;
-  const double legend_y = subtitles_top + 16.0 * static_cast<double>(subtitles.size()) + 12.0;
+  const double legend_y = subtitles_top + kLineHeight * static_cast<double>(subtitles.size()) + 12.0;
   const double rows_top = legend_y + 20.0;
   const double rows_bottom = rows_top + pitch * static_cast<double>(shown.size());
   const double height = rows_bottom + 48.0;
@@ -160,18 +149,17 @@ std::string prior_plot(const PriorPlot& plot) {
   const double full_width = kWidth - 2.0 * kMargin;
   svg.text(kMargin, kMargin + 9.0, plot.title,
            {.size = 15.0, .fill = kInkColour, .bold = true, .max_width = full_width});
-  for (std::size_t i = 0; i < subtitles.size(); ++i)
-    svg.text(kMargin, subtitles_top + 16.0 * static_cast<double>(i) + 6.0, subtitles[i],
-             {.size = 11.0, .fill = kQuietColour, .max_width = full_width});
+  svg.lines(kMargin, subtitles_top + 6.0, kLineHeight, subtitles,
+            {.size = kLabelSize, .fill = kQuietColour, .max_width = full_width});
 
-  const TextStyle legend_style{.size = 11.0, .fill = kInkColour};
+  const TextStyle legend_style{.size = kLabelSize, .fill = kInkColour};
   double x = axis.left;
   svg.rect(x, legend_y - 5.0, 18.0, 10.0, kSourceColour);
   svg.text(x + 24.0, legend_y, "source", legend_style);
-  x += 24.0 + text_width("source", 11.0) + 18.0;
+  x += 24.0 + text_width("source", kLabelSize) + 18.0;
   svg.rect(x, legend_y - 5.0, 18.0, 10.0, kTargetColour);
   svg.text(x + 24.0, legend_y, "target", legend_style);
-  x += 24.0 + text_width("target", 11.0) + 18.0;
+  x += 24.0 + text_width("target", kLabelSize) + 18.0;
   if (has_intervals) {
     svg.path(whisker(x, x + 18.0, legend_y, 4.0, true), kIntervalStroke);
     svg.text(x + 24.0, legend_y, fmt::format("{:.4g}% interval of the target", 100.0 * plot.level), legend_style);
@@ -185,7 +173,7 @@ std::string prior_plot(const PriorPlot& plot) {
              {.size = 10.5, .fill = kQuietColour, .anchor = Anchor::kMiddle}, "tick");
   }
   svg.text((axis.left + axis.right) / 2.0, rows_bottom + 32.0, "share of examples",
-           {.size = 11.0, .fill = kQuietColour, .anchor = Anchor::kMiddle});
+           {.size = kLabelSize, .fill = kQuietColour, .anchor = Anchor::kMiddle});
 
   for (std::size_t i = 0; i < shown.size(); ++i) {
     const Index c = shown[i];

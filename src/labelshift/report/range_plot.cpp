@@ -54,9 +54,7 @@ std::string range_plot(const RangePlot& plot) {
   Svg svg(width, bottom + 44.0, plot.title, fmt::format("Worst, average and best of {} rows.", plot.rows.size()));
   svg.text(kMargin, kMargin + 7.0, plot.title, {.size = 14.0, .bold = true, .max_width = width - 2.0 * kMargin},
            "title");
-  for (std::size_t i = 0; i < subtitle.size(); ++i)
-    svg.text(kMargin, kMargin + 28.0 + kLineHeight * static_cast<double>(i), subtitle[i],
-             {.size = kLabelSize, .fill = "#555555"}, "subtitle");
+  svg.lines(kMargin, kMargin + 28.0, kLineHeight, subtitle, {.size = kLabelSize, .fill = "#555555"}, "subtitle");
   double legend = left;
   for (const Mark& mark : {kWorst, kAverage, kBest}) {
     svg.rect(legend, top - 22.0, 8.0, 8.0, mark.colour, "legend-mark");

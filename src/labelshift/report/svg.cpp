@@ -107,6 +107,17 @@ std::string svg_number(double value) {
   return digits == "-0" ? "0" : digits;
 }
 
+std::string svg_polyline(const std::vector<SvgPoint>& points) {
+  std::string data;
+  for (const SvgPoint& point : points)
+    data += fmt::format("{}{} {}", data.empty() ? "M" : "L", svg_number(point.x), svg_number(point.y));
+  return data;
+}
+
+std::string svg_polygon(const std::vector<SvgPoint>& points) {
+  return svg_polyline(points) + "Z";
+}
+
 double text_width(std::string_view text, double size) {
   double ems = 0.0;
   while (!text.empty()) {
@@ -180,10 +191,15 @@ void Svg::area(std::string_view data, const Fill& fill, const char* css_class) {
 }
 
 void Svg::text(double x, double y, std::string_view text, const TextStyle& style, const char* css_class) {
-  const double boldness = style.bold ? 1.12 : 1.0;  // how much wider bold letters are
-  const std::string shown = ellipsised(text, style.size * boldness, style.max_width);
+  const std::string shown = ellipsised(text, style.size * (style.bold ? kBoldWidth : 1.0), style.max_width);
   body_ += fmt::format("<text{}>{}{}</text>\n", text_attributes(x, y, style, css_class),
                        shown == text ? "" : fmt::format("<title>{}</title>", xml_escaped(text)), xml_escaped(shown));
+}
+
+void Svg::lines(double x, double y, double pitch, const std::vector<std::string>& lines, const TextStyle& style,
+                const char* css_class) {
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    text(x, y + pitch * static_cast<double>(i), lines[i], style, css_class);
 }
 
 void Svg::power(double x, double y, std::string_view base, std::string_view exponent, const TextStyle& style,

@@ -15,6 +15,19 @@ std::string xml_escaped(std::string_view text);
 /// A coordinate: two decimals at most, no trailing zeros, the same in every locale.
 std::string svg_number(double value);
 
+struct SvgPoint {
+  double x, y;
+};
+
+/// The SVG commands for straight lines from point to point.
+std::string svg_polyline(const std::vector<SvgPoint>& points);
+
+/// The same, and back to the first.
+std::string svg_polygon(const std::vector<SvgPoint>& points);
+
+/// How much wider bold letters are.
+inline constexpr double kBoldWidth = 1.12;
+
 /// About how wide `text` is at this font size. The viewer's font is unknown, so this follows DejaVu Sans, the widest of
 /// the usual sans-serif fonts: room left over looks better than an overlap.
 double text_width(std::string_view text, double size);
@@ -64,6 +77,10 @@ class Svg {
   void area(std::string_view data, const Fill& fill, const char* css_class = nullptr);
   /// `y` is the middle of the text's capitals.
   void text(double x, double y, std::string_view text, const TextStyle& style, const char* css_class = nullptr);
+
+  /// Texts below each other, `pitch` apart; `y` is that of the first.
+  void lines(double x, double y, double pitch, const std::vector<std::string>& lines, const TextStyle& style,
+             const char* css_class = nullptr);
 
   /// `base` with a small raised `exponent`. Not in Unicode's superscripts: few fonts have all of them at one height.
   void power(double x, double y, std::string_view base, std::string_view exponent, const TextStyle& style,

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -56,6 +57,35 @@ TEST(Parallel, ThrowsTheFirstExceptionAndStartsNoFurtherJob) {
     EXPECT_STREQ(error.what(), "job failed");
   }
   EXPECT_LE(started, 3 + 2);  // at most one a worker after the third
+}
+
+/// A sum whose bits show the order of its terms.
+struct Terms {
+  double sum = 0.0;
+  void add(const Terms& other) { sum += other.sum; }
+};
+
+TEST(SumInOrder, HasTheBitsOfAPlainLoopOnAnyNumberOfWorkers) {
+  const auto term = [](Index job) { return std::exp2(static_cast<double>(job * 37 % 90)) / 3.0; };
+  double expected = 0.0, backwards = 0.0;
+  for (Index job = 0; job < 200; ++job) expected += term(job);
+  for (Index job = 199; job >= 0; --job) backwards += term(job);
+  ASSERT_NE(expected, backwards);
+  for (const unsigned workers : {1u, 2u, 3u, 8u, 300u}) {
+    const Terms found = sum_in_order(200, workers, Terms(), [&](Index job, Terms& part) {
+      if (job % 7 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));  // later jobs overtake it
+      part.sum += term(job);
+    });
+    EXPECT_EQ(found.sum, expected) << workers;
+  }
+}
+
+TEST(SumInOrder, ThrowsWhatAJobThrowsAndLeavesNobodyWaiting) {
+  EXPECT_THROW(sum_in_order(100, 4, Terms(),
+                            [](Index job, Terms&) {
+                              if (job == 5) throw std::runtime_error("job failed");
+                            }),
+               std::runtime_error);
 }
 
 }  // namespace

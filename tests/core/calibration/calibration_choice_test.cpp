@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 CalibrationChoice choose_auto(const MatrixXd& probs, const std::vector<int>& labels,
                               const std::vector<double>& weights = {}) {
-  return choose_calibration(calibration_kinds(kAutoCalibration), {.values = probs}, labels, weights);
+  return choose_calibration(calibration_kinds(kAutoCalibration), {probs}, labels, weights);
 }
 
 GaussianProblem four_classes() {
@@ -85,7 +85,7 @@ TEST(ChooseCalibration, MendsAMixingOfScores) {
   MatrixXd logits = exact.probs.array().log();
   for (Index c = 0; c < 4; ++c) logits.col(c) += 0.5 * exact.probs.col((c + 1) % 4).array().log().matrix();
   const CalibrationChoice choice =
-      choose_calibration(calibration_kinds(kAutoCalibration), {.values = logits, .logits = true}, exact.labels);
+      choose_calibration(calibration_kinds(kAutoCalibration), {logits, /*logits=*/true}, exact.labels);
   EXPECT_EQ(choice.for_estimate().kind, CalibrationKind::kMatrix);
   EXPECT_GT(choice.for_estimate().strength, 0.0);
 }
@@ -122,7 +122,7 @@ TEST_P(EveryKindAndSize, IsJudgedAsByRefittingWithoutEachFold) {
   problem.sharpness = 1.5;
   const GaussianSample sample = draw(problem, n, 5);
   const CalibrationKind kinds[] = {entry.kind};
-  const CalibrationCandidate found = choose_calibration(kinds, {.values = sample.probs}, sample.labels).candidates[0];
+  const CalibrationCandidate found = choose_calibration(kinds, {sample.probs}, sample.labels).candidates[0];
   const auto strength = found.strength > 0.0 ? found.strength : kMatrixStrength;
   std::vector<Index> next(4, -1);
   std::vector<Index> fold;
@@ -135,14 +135,13 @@ TEST_P(EveryKindAndSize, IsJudgedAsByRefittingWithoutEachFold) {
   for (Index k = 0; k < 10; ++k) {
     std::vector<double> weights;
     for (const Index of_row : fold) weights.push_back(of_row == k ? 0.0 : 1.0);
-    const Calibration fit =
-        fit_calibration(entry.kind, {.values = sample.probs}, sample.labels, weights, strength).calibration;
-    const MatrixXd f = std::get<1>(apply_calibration(fit, {.values = sample.probs}).values);
+    const Calibration fit = fit_calibration(entry.kind, {sample.probs}, sample.labels, weights, strength).calibration;
+    const MatrixXd f = std::get<1>(apply_calibration(fit, {sample.probs}).values);
     for (Index i = 0; i < n; ++i)
       if (fold[static_cast<std::size_t>(i)] == k)
         losses[i] = -std::log(f(i, sample.labels[static_cast<std::size_t>(i)]));
   }
-  const CalibrationFit all = fit_calibration(entry.kind, {.values = sample.probs}, sample.labels, {}, strength);
+  const CalibrationFit all = fit_calibration(entry.kind, {sample.probs}, sample.labels, {}, strength);
   const double optimism = losses.mean() - all.nll_after;
   EXPECT_GE(optimism, 0.0);
   // One Newton step without a fold leaves an error of second order: a tenth of what a fold changes.
@@ -193,8 +192,8 @@ TEST(ChooseCalibration, SinglePrecisionAndLogitsGiveTheSameChoice) {
   const MatrixXd logits = sample.probs.array().log() + 3.0;
   const auto kinds = calibration_kinds(kAutoCalibration);
   const CalibrationChoice a = choose_auto(sample.probs, sample.labels);
-  const CalibrationChoice b = choose_calibration(kinds, {.values = floats}, sample.labels);
-  const CalibrationChoice c = choose_calibration(kinds, {.values = logits, .logits = true}, sample.labels);
+  const CalibrationChoice b = choose_calibration(kinds, {floats}, sample.labels);
+  const CalibrationChoice c = choose_calibration(kinds, {logits, /*logits=*/true}, sample.labels);
   for (std::size_t k = 0; k < a.candidates.size(); ++k) {
     EXPECT_NEAR(a.candidates[k].nll, b.candidates[k].nll, 1e-5);
     EXPECT_NEAR(a.candidates[k].nll, c.candidates[k].nll, 1e-9);
@@ -208,7 +207,7 @@ TEST(ChooseCalibration, HugeLogitsAreMendedByTheirTemperature) {
   for (const double scale : {1e3, 1e6, 1e12, 1e30, 1e80}) {
     const MatrixXd huge = scale * logits;
     const CalibrationChoice choice =
-        choose_calibration(calibration_kinds(kAutoCalibration), {.values = huge, .logits = true}, source.labels, {});
+        choose_calibration(calibration_kinds(kAutoCalibration), {huge, /*logits=*/true}, source.labels, {});
     EXPECT_GT(choice.for_estimate().kind, CalibrationKind::kNone) << scale;
     // The scale is fitted either way, but for a penalty of 0.005 / n on its distance from 1.
     EXPECT_NEAR(choice.candidates[1].nll, nll, 1e-3) << scale;
@@ -227,7 +226,7 @@ TEST(ChooseCalibration, AFoldsStepDoesNotGoTooFar) {
     for (const double scale : {1e1, 1e2, 1e3, 1e8, 1e300}) {
       const MatrixXd huge = scale * source.probs.array().log();
       const CalibrationChoice choice =
-          choose_calibration(calibration_kinds(kAutoCalibration), {.values = huge, .logits = true}, source.labels, {});
+          choose_calibration(calibration_kinds(kAutoCalibration), {huge, /*logits=*/true}, source.labels, {});
       for (const CalibrationCandidate& candidate : choice.candidates)
         EXPECT_LE(candidate.nll, choice.candidates[0].nll + 5.0) << to_string(candidate.kind) << scale << " " << seed;
     }
@@ -238,7 +237,7 @@ TEST(ChooseCalibration, HasFiniteLikelihoodsOfTheLargestLogits) {
   const GaussianSample source = draw(four_classes(), 300, 12);
   const MatrixXd huge = 1e300 * source.probs.array().log();  // of which log_scores keeps 1e100
   const CalibrationChoice choice =
-      choose_calibration(calibration_kinds(kAutoCalibration), {.values = huge, .logits = true}, source.labels, {});
+      choose_calibration(calibration_kinds(kAutoCalibration), {huge, /*logits=*/true}, source.labels, {});
   for (const CalibrationCandidate& candidate : choice.candidates) {
     EXPECT_TRUE(std::isfinite(candidate.nll)) << to_string(candidate.kind);
     EXPECT_TRUE(std::isfinite(candidate.nll_error)) << to_string(candidate.kind);
@@ -256,7 +255,7 @@ TEST(ChooseCalibration, ManyClassesAreJudgedOnAFifthOfTheRowsWithoutAMatrix) {
     for (Index c = 0; c < m; ++c) logits(i, c) = 3.0 * (rng.normal() + (c == labels.back() ? 3.0 : 0.0));
   }
   const CalibrationChoice choice =
-      choose_calibration(calibration_kinds(kAutoCalibration), {.values = logits, .logits = true}, labels);
+      choose_calibration(calibration_kinds(kAutoCalibration), {logits, /*logits=*/true}, labels);
   ASSERT_EQ(choice.candidates.size(), 4U);
   EXPECT_EQ(choice.candidates.back().kind, CalibrationKind::kVector);
   EXPECT_GE(choice.for_estimate().kind, CalibrationKind::kTemperature);  // the logits are three times too sharp

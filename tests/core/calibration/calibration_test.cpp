@@ -31,8 +31,8 @@ struct Sample {
   std::vector<int> labels;
   std::vector<double> weights;  // or empty
 
-  Scores logits() const { return {.values = scores, .logits = true}; }
-  Scores probs() const { return {.values = scores, .logits = false}; }
+  Scores logits() const { return {scores, /*logits=*/true}; }
+  Scores probs() const { return {scores}; }
 };
 
 /// softmax(W z + bias), z = log softmax(logits), as a textbook has it.
@@ -561,35 +561,6 @@ TEST(FitCalibration, RefusesWhatDoesNotFit) {
   expect_error(good.logits(), std::vector<int>(10, 3), {}, "source labels, row 1: found label 3, expected 0 to 2");
   expect_error(good.logits(), good.labels, {1.0},
                "source weights has 1 weights for 10 rows; check that both are of the same rows");
-  expect_error(good.probs(), good.labels, {}, "source probabilities, row 1");
-}
-
-TEST(CheckLogits, NamesRowAndColumn) {
-  MatrixXd logits = MatrixXd::Zero(3, 2);
-  EXPECT_NO_THROW(check_logits(logits, "a.npy"));
-  for (const double bad : {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
-    logits(2, 1) = bad;
-    try {
-      check_logits(logits, "a.npy");
-      ADD_FAILURE() << "no error";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kInput);
-      EXPECT_THAT(error.what(), HasSubstr("a.npy, row 3, column 2: found"));
-      EXPECT_THAT(error.what(), HasSubstr("expected a finite logit"));
-    }
-  }
-}
-
-TEST(CheckLogits, RefusesAnEmptyMatrixAndASingleColumn) {
-  for (const MatrixXd& logits : {MatrixXd(0, 3), MatrixXd(MatrixXd::Zero(4, 1))}) {
-    try {
-      check_logits(logits, "a.npy");
-      ADD_FAILURE() << "no error";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kInput);
-      EXPECT_THAT(error.what(), HasSubstr("at least one row and two classes"));
-    }
-  }
 }
 
 TEST(ApplyCalibration, IsTheSoftmaxOfScaledAndShiftedLogScores) {
@@ -597,7 +568,7 @@ TEST(ApplyCalibration, IsTheSoftmaxOfScaledAndShiftedLogScores) {
   const Calibration calibration{.scale = Eigen::Vector2d(2.0, 1.0), .bias = Eigen::Vector2d(0.5, -0.5)};
   const MatrixXd probs{{0.8, 0.2}};
   const double odds = 0.64 * std::exp(1.0) / 0.2;
-  const auto f = std::get<1>(apply_calibration(calibration, {.values = probs}).values);
+  const auto f = std::get<1>(apply_calibration(calibration, {probs}).values);
   EXPECT_NEAR(f(0, 0), odds / (1.0 + odds), 1e-15);
   EXPECT_NEAR(f(0, 1), 1.0 / (1.0 + odds), 1e-15);
 }
@@ -606,8 +577,8 @@ TEST(ApplyCalibration, KeepsThePrecisionOfItsInputInEitherOrder) {
   const RowMajorMatrix<float> rows = noisy_sample(40, 3, 71).scores.cast<float>();
   const Eigen::MatrixXf columns = rows;
   const Calibration calibration{.scale = VectorXd::Constant(3, 0.5), .bias = Eigen::Vector3d(0.1, 0.2, -0.3)};
-  const CalibratedProbabilities a = apply_calibration(calibration, {.values = rows, .logits = true});
-  const CalibratedProbabilities b = apply_calibration(calibration, {.values = columns, .logits = true});
+  const CalibratedProbabilities a = apply_calibration(calibration, {rows, /*logits=*/true});
+  const CalibratedProbabilities b = apply_calibration(calibration, {columns, /*logits=*/true});
   ASSERT_TRUE(std::holds_alternative<RowMajorMatrix<float>>(a.values));
   EXPECT_EQ(std::get<0>(a.values), std::get<0>(b.values));
   EXPECT_EQ(a.view().rows(), 40);
@@ -631,12 +602,12 @@ TEST(ApplyCalibration, WritesABlockOfRowsIntoABuffer) {
 
 TEST(ApplyCalibration, TheIdentityCopiesProbabilitiesBitForBit) {
   const MatrixXd probs{{0.0, 1.0}, {0.3, 0.7}, {0.25, 0.7501}};  // a zero, and a row that was rounded
-  EXPECT_EQ(MatrixXd(std::get<1>(apply_calibration(Calibration::identity(2), {.values = probs}).values)), probs);
+  EXPECT_EQ(MatrixXd(std::get<1>(apply_calibration(Calibration::identity(2), {probs}).values)), probs);
 }
 
 TEST(ApplyCalibration, TheIdentityTurnsHugeLogitsIntoTheirSoftmax) {
   const MatrixXd logits{{1e308, -1e308}, {1000.0, 1001.0}, {-5e4, -5e4}};
-  const auto f = std::get<1>(apply_calibration(Calibration::identity(2), {.values = logits, .logits = true}).values);
+  const auto f = std::get<1>(apply_calibration(Calibration::identity(2), {logits, /*logits=*/true}).values);
   EXPECT_NEAR(f(0, 0), 1.0, 1e-15);
   EXPECT_NEAR(f(0, 1), 0.0, 1e-15);
   EXPECT_NEAR(f(1, 0), 1.0 / (1.0 + std::exp(1.0)), 1e-14);

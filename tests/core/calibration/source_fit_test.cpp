@@ -59,5 +59,28 @@ TEST(SourceFit, FitsATemperatureAloneWhereAClassHasNoExample) {
   EXPECT_EQ(none.scale, Eigen::Vector3d::Ones());
 }
 
+const void* first_number(const MatrixView& rows) {
+  return rows.visit([](const auto* data, Index, Index) -> const void* { return data; });
+}
+
+TEST(SourceFit, CopiesRowsOnlyWhereTheyChange) {
+  Rng rng(4);
+  const GaussianSample source = kProblem.sample(300, kProblem.source_prior, rng);
+  const RowMajorMatrix<float> rows = source.probs.cast<float>();
+  const Scores scores{rows};
+  const auto estimator = make_estimator(find_estimator("mlls-sqp"));
+  const Calibration none = Calibration::identity(3);
+  const CalibratedSource as_it_is = calibrate_source(none, {scores, source.labels, {}}, kProblem.source_prior);
+  EXPECT_EQ(first_number(as_it_is.probs.view()), rows.data());
+  EXPECT_EQ(first_number(calibrate_and_estimate(as_it_is.fit, *estimator, scores, {}).probs.view()), rows.data());
+  const Calibration sharper{.scale = Eigen::Vector3d::Constant(2.0), .bias = Eigen::Vector3d::Zero()};
+  const CalibratedSource changed = calibrate_source(sharper, {scores, source.labels, {}}, kProblem.source_prior);
+  EXPECT_NE(first_number(changed.probs.view()), rows.data());
+  const RowMajorMatrix<float> logits = rows.array().log();
+  const CalibratedSource softmax =
+      calibrate_source(none, {{logits, /*logits=*/true}, source.labels, {}}, kProblem.source_prior);
+  EXPECT_NE(first_number(softmax.probs.view()), logits.data());
+}
+
 }  // namespace
 }  // namespace labelshift

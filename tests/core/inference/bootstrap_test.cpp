@@ -46,8 +46,7 @@ TEST(Bootstrap, GivesTheSameBitsForTheSameSeedOnAllCores) {
         [](std::span<const double>, std::span<const double> target) {
           const double first = target[0] / std::accumulate(target.begin(), target.end(), 0.0);
           return BootstrapReplicate{Eigen::Vector2d(first, 1.0 - first), Eigen::Vector2d(first, first)};
-        },
-        [](int) {});
+        });
   };
   EXPECT_EQ(run(1).prior_high, run(1).prior_high);
   EXPECT_NE(run(1).prior_high, run(2).prior_high);
@@ -109,7 +108,11 @@ TEST(Bootstrap, DrawsAsManyRowsAsThereAreAndKeepsTheirWeights) {
         EXPECT_DOUBLE_EQ(target[0] / 1.0 + target[1] / 2.0 + target[2] / 4.0, 3.0);
         return BootstrapReplicate{Eigen::Vector2d(0.5, 0.5), Eigen::Vector2d(1, 1)};
       },
-      [&](int done) { EXPECT_EQ(done, ++calls); });
+      [&](std::string_view stage, double done) {
+        EXPECT_EQ(stage, "bootstrap");
+        EXPECT_DOUBLE_EQ(done, ++calls / 20.0);
+        return true;
+      });
   EXPECT_EQ(calls, 20);
 }
 
@@ -154,7 +157,7 @@ TEST(Bootstrap, KeepsARowOfEveryClass) {
     EXPECT_TRUE(std::ranges::all_of(source, [](double weight) { return weight > 0.0; }));
     return BootstrapReplicate{Eigen::Vector2d(0.5, 0.5), Eigen::Vector2d(1, 1)};
   };
-  bootstrap_intervals(Eigen::Vector2d(0.5, 0.5), labels, {}, 3, {}, {.replicates = 20}, keeps, [](int) {});
+  bootstrap_intervals(Eigen::Vector2d(0.5, 0.5), labels, {}, 3, {}, {.replicates = 20}, keeps);
 }
 
 TEST(Bootstrap, HasIntervalsWhereClassesHaveFewRows) {
@@ -174,13 +177,11 @@ TEST(Bootstrap, HasIntervalsWhereClassesHaveFewRows) {
 
 TEST(Bootstrap, DrawsAgainWhatCannotBeEstimated) {
   const auto run = [](const auto& refuses) {
-    return bootstrap_intervals(
-        Eigen::Vector2d(0.5, 0.5), {}, {}, 3, {}, {.replicates = 20},
-        [&](std::span<const double>, std::span<const double> target) {
-          if (refuses(target)) throw Error(ErrorKind::kInput, "the matrix is singular");
-          return BootstrapReplicate{Eigen::Vector2d(0.5, 0.5), Eigen::Vector2d(1, 1)};
-        },
-        [](int) {});
+    return bootstrap_intervals(Eigen::Vector2d(0.5, 0.5), {}, {}, 3, {}, {.replicates = 20},
+                               [&](std::span<const double>, std::span<const double> target) {
+                                 if (refuses(target)) throw Error(ErrorKind::kInput, "the matrix is singular");
+                                 return BootstrapReplicate{Eigen::Vector2d(0.5, 0.5), Eigen::Vector2d(1, 1)};
+                               });
   };
   EXPECT_EQ(run([](std::span<const double> target) { return target[0] == 0.0; }).prior_low[0], 0.5);
   std::atomic<int> draws = 0;
@@ -197,24 +198,20 @@ TEST(Bootstrap, DrawsAgainWhatCannotBeEstimated) {
 
 TEST(Bootstrap, DoesNotDrawAgainForAnErrorOfAnotherKind) {
   std::atomic<int> calls = 0;
-  EXPECT_THROW(bootstrap_intervals(
-                   Eigen::Vector2d(0.5, 0.5), {}, {}, 3, {}, {.replicates = 1},
-                   [&](std::span<const double>, std::span<const double>) -> BootstrapReplicate {
-                     ++calls;
-                     throw Error(ErrorKind::kUsage, "no such thing");
-                   },
-                   [](int) {}),
+  EXPECT_THROW(bootstrap_intervals(Eigen::Vector2d(0.5, 0.5), {}, {}, 3, {}, {.replicates = 1},
+                                   [&](std::span<const double>, std::span<const double>) -> BootstrapReplicate {
+                                     ++calls;
+                                     throw Error(ErrorKind::kUsage, "no such thing");
+                                   }),
                Error);
   EXPECT_EQ(calls, 1);
 }
 
 TEST(Bootstrap, PassesOnTheErrorOfAReplicate) {
-  EXPECT_THROW(bootstrap_intervals(
-                   Eigen::Vector2d(0.5, 0.5), {}, {}, 3, {}, {.replicates = 20},
-                   [](std::span<const double>, std::span<const double>) -> BootstrapReplicate {
-                     throw std::runtime_error("no");
-                   },
-                   [](int) {}),
+  EXPECT_THROW(bootstrap_intervals(Eigen::Vector2d(0.5, 0.5), {}, {}, 3, {}, {.replicates = 20},
+                                   [](std::span<const double>, std::span<const double>) -> BootstrapReplicate {
+                                     throw std::runtime_error("no");
+                                   }),
                std::runtime_error);
 }
 

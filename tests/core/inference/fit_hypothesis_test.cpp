@@ -225,7 +225,7 @@ TEST(FitTest, HoldsItsLevelOnHalvesOfARealClassifiersRows) {
   int rejections = 0;
   for (int k = 0; k < kRepetitions; ++k) {
     const FashionMnistExample rows = shuffled(example, rng);
-    const MatrixView view(rows.probs);
+    const Probabilities view(rows.probs);
     const auto labels = std::span(rows.labels).first(static_cast<std::size_t>(half));
     const auto test = label_shift_fit_test({view.middle_rows(0, half), labels, {}}, {view.middle_rows(half, half), {}});
     ASSERT_TRUE(test.has_value());

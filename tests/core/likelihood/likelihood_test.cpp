@@ -66,9 +66,9 @@ TEST_P(EveryShape, AgreesWithThePlainFormulasInEveryLayout) {
 
   const LikelihoodValue plain = plain_value(doubled, ones, problem.label_prior, q);
   const LikelihoodValue weighted = plain_value(doubled, w, problem.label_prior, q);
-  const MatrixView views[] = {MatrixView(floats), MatrixView(float_columns), MatrixView(double_rows),
-                              MatrixView(doubled), MatrixView(wide.data(), n, m, 3 * m, 3)};
-  for (const MatrixView& view : views) {
+  const Probabilities views[] = {floats, float_columns, double_rows, doubled,
+                                 Probabilities(MatrixView(wide.data(), n, m, 3 * m, 3))};
+  for (const Probabilities& view : views) {
     // n terms of relative rounding 1e-16 each, all of one sign.
     expect_same(Likelihood(problem.label_prior, {view, {}}).at(q, Derivatives::kCurvature), plain, 1e-12);
     expect_same(Likelihood(problem.label_prior, {view, weights}).at(q, Derivatives::kCurvature), weighted, 1e-12);

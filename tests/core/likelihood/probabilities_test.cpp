@@ -20,29 +20,6 @@ std::string input_error(Use&& use) {
   return "nothing was thrown";
 }
 
-TEST(CheckProbabilities, FindsTheBadRowWhereverItIs) {
-  for (const Index row : {0, 7, 247, 248, 495, 499}) {
-    Eigen::MatrixXf probs = Eigen::MatrixXf::Constant(500, 4, 0.25f);
-    EXPECT_NO_THROW(check_probabilities(probs, "f"));
-    probs(row, 2) = std::numeric_limits<float>::infinity();
-    EXPECT_EQ(input_error([&] { check_probabilities(probs, "f"); }),
-              "f, row " + std::to_string(row + 1) +
-                  ", column 3: found inf, expected a probability; remove the row or repair it");
-    probs(row, 2) = 0.22f;
-    EXPECT_EQ(input_error([&] { check_probabilities(probs, "f"); }),
-              "f, row " + std::to_string(row + 1) + ": probabilities sum to 0.97, not 1 within 0.001");
-    probs(row, 2) = 0.2505f;
-    EXPECT_NO_THROW(check_probabilities(probs, "f"));
-  }
-}
-
-TEST(CheckProbabilities, WantsARowAndTwoClasses) {
-  EXPECT_EQ(input_error([] { check_probabilities(Eigen::MatrixXd(0, 3), "f"); }),
-            "f has 0 rows and 3 columns; at least one row and two classes are needed");
-  EXPECT_EQ(input_error([] { check_probabilities(Eigen::MatrixXd(Eigen::MatrixXd::Ones(2, 1)), "f"); }),
-            "f has one column; at least two classes are needed, one column each");
-}
-
 TEST(CheckLabels, NamesTheRow) {
   const std::vector<int> labels = {0, 2, 3};
   EXPECT_NO_THROW(check_labels(labels, 3, 4, "y"));

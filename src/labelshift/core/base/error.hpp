@@ -8,8 +8,8 @@ namespace labelshift {
 /// What has to be mended: the command, the data, another node, the machine.
 enum class ErrorKind { kUsage, kInput, kPeer, kSystem };
 
-/// What a caller can do about an error. The library does not know how its caller is told to do it: a message names no
-/// option of a command, and the command adds what to type.
+/// What a caller can do about an error or a warning. The library does not know how its caller is told to do it: a
+/// message names no option of a command, and the command adds what to type.
 enum class Remedy {
   kNone,                 // what the message says is all
   kLogits,               // say that the scores are logits
@@ -24,6 +24,16 @@ enum class Remedy {
   kMovedNet,             // say where the net of a predictor is now
   kOutputFolder,         // write to another folder
   kResume,               // go on with what was stopped, or write to another folder
+  kTolerance,            // ask for another tolerance
+  kIterations,           // allow more iterations, or ask for another tolerance
+  kEstimator,            // choose another estimator
+  kCalibration,          // choose another calibration
+};
+
+/// What a user should know of a result that is there all the same.
+struct Warning {
+  std::string sentence;  // without its end
+  Remedy remedy = Remedy::kNone;
 };
 
 /// Something a user or a peer can cause. The message is one sentence: the place, what was found, what was expected.

@@ -48,9 +48,9 @@ bool is_identity(const Calibration& calibration) {
 template <typename Scalar>
 void apply_to_rows(const Calibration& calibration, const Scores& scores, Index first,
                    Eigen::Ref<RowMajorMatrix<Scalar>> out) {
-  if (!scores.logits && is_identity(calibration)) {
+  if (!scores.logits() && is_identity(calibration)) {
     for (Index i = 0; i < out.rows(); ++i)
-      for (Index c = 0; c < out.cols(); ++c) out(i, c) = static_cast<Scalar>(scores.values(first + i, c));
+      for (Index c = 0; c < out.cols(); ++c) out(i, c) = static_cast<Scalar>(scores(first + i, c));
     return;
   }
   for_each_block(calibration, scores, first, out.rows(), [&](const CalibrationBlock& block) {
@@ -65,7 +65,7 @@ double weight_at(std::span<const double> weights, Index row) {
 PredictionQuality quality(const Calibration& calibration, const Scores& scores, std::span<const int> labels,
                           std::span<const double> weights) {
   PredictionQualitySum sum;
-  for_each_block(calibration, scores, 0, scores.values.rows(), [&](const CalibrationBlock& block) {
+  for_each_block(calibration, scores, 0, scores.rows(), [&](const CalibrationBlock& block) {
     for (Index i = 0; i < block.f.rows(); ++i) {
       const int y = labels[static_cast<std::size_t>(block.first + i)];
       Index top = 0;
@@ -90,7 +90,7 @@ void check_matrix_scaling(Index classes, double strength) {
 CalibrationMinimum fit_exactly(const CalibrationParameters& parameters, const Scores& source,
                                std::span<const int> labels, std::span<const double> weights,
                                const std::optional<Calibration>& near, double nll_before) {
-  const Index n = source.values.rows();
+  const Index n = source.rows();
   const PenalisedNll objective(parameters, source, labels, weights);
   const CalibrationCurvature curvature = objective.best_curvature();
   VectorXd start = parameters.theta_of(near ? *near : first_guess(parameters.classes(), nll_before));
@@ -110,7 +110,7 @@ CalibrationMinimum fit_exactly(const CalibrationParameters& parameters, const Sc
 CalibrationMinimum fit_matrix(const CalibrationParameters& parameters, const Scores& source,
                               std::span<const int> labels, std::span<const double> weights,
                               const std::optional<Calibration>& near, double nll_before) {
-  const Index step = std::max<Index>(source.values.rows() / std::max(kHessianRows * parameters.size(), kLeastRows), 1);
+  const Index step = std::max<Index>(source.rows() / std::max(kHessianRows * parameters.size(), kLeastRows), 1);
   const PenalisedNll objective(parameters, source, labels, weights);
   const PenalisedNll part(parameters, source, labels, weights, step);
   CalibrationMinimum found{.theta = parameters.theta_of(near ? *near : first_guess(parameters.classes(), nll_before))};
@@ -151,8 +151,8 @@ Calibration Calibration::identity(Index classes) {
 }
 
 void log_scores(const Scores& scores, Index first, ArrayXXd& z) {
-  load_rows(scores.values.middle_rows(first, z.rows()), z.data(), z.rows());
-  if (!scores.logits) {
+  load_rows(scores.middle_rows(first, z.rows()), z.data(), z.rows());
+  if (!scores.logits()) {
     log_of_floored(kProbabilityFloor, z.size(), z.data());
     return;
   }
@@ -165,42 +165,11 @@ void log_scores(const Scores& scores, Index first, ArrayXXd& z) {
   z = z.max(kLeastLogScore);
 }
 
-namespace {
-
-const char* advice_for(double bad_logit) {
-  if (std::isnan(bad_logit)) return "remove the row or repair it";
-  return bad_logit < 0.0 ? "write -1000 for a class that is ruled out"
-                         : "compute logits that overflow in a wider type, or leave the row out";
-}
-
-}  // namespace
-
-void check_logits(const MatrixView& logits, const std::string& name) {
-  if (logits.rows() == 0 || logits.cols() < 2)
-    throw Error(ErrorKind::kInput, fmt::format("{} has {} rows and {} columns; at least one row and two classes are "
-                                               "needed, one column each",
-                                               name, logits.rows(), logits.cols()));
-  for (Index i = 0; i < logits.rows(); ++i)
-    for (Index c = 0; c < logits.cols(); ++c)
-      if (!std::isfinite(logits(i, c)))
-        throw Error(ErrorKind::kInput, fmt::format("{}, row {}, column {}: found {}, expected a finite logit; {}", name,
-                                                   i + 1, c + 1, logits(i, c), advice_for(logits(i, c))));
-}
-
-void check_scores(const Scores& scores, const std::string& side) {
-  if (scores.checked) return;
-  if (scores.logits)
-    check_logits(scores.values, side + " logits");
-  else
-    check_probabilities(scores.values, side + " probabilities");
-}
-
 CalibrationFit fit_calibration(CalibrationKind kind, const Scores& source, std::span<const int> labels,
                                std::span<const double> weights, double strength,
                                const std::optional<Calibration>& near) {
-  check_scores(source, "source");
-  const Index n = source.values.rows();
-  const Index m = source.values.cols();
+  const Index n = source.rows();
+  const Index m = source.cols();
   check_labels(labels, n, m, "source labels");
   check_weights(weights, n, "source weights");
   if (kind == CalibrationKind::kMatrix) check_matrix_scaling(m, strength);
@@ -238,17 +207,22 @@ void apply_calibration(const Calibration& calibration, const Scores& scores, Ind
 
 CalibratedProbabilities apply_calibration(const Calibration& calibration, const Scores& scores) {
   CalibratedProbabilities result;
-  scores.values.visit([&]<typename Scalar>(const Scalar*, Index, Index) {
-    auto& out = result.values.emplace<RowMajorMatrix<Scalar>>(scores.values.rows(), scores.values.cols());
+  scores.visit([&]<typename Scalar>(const Scalar*, Index, Index) {
+    auto& out = result.values.emplace<RowMajorMatrix<Scalar>>(scores.rows(), scores.cols());
     apply_to_rows<Scalar>(calibration, scores, 0, out);
   });
   return result;
 }
 
+CalibratedProbabilities calibrated_view(const Calibration& calibration, const Scores& scores) {
+  if (!scores.logits() && is_identity(calibration)) return {Probabilities::known(scores)};
+  return apply_calibration(calibration, scores);
+}
+
 CalibrationInfluence::CalibrationInfluence(const CalibrationFit& fit, const Scores& source, std::span<const int> labels,
                                            std::span<const double> weights, const CalibrationResponse& response)
     : kind_(fit.kind), calibration_(fit.calibration), source_(source), labels_(labels) {
-  const CalibrationParameters parameters(kind_, source.values.cols(), fit.strength);
+  const CalibrationParameters parameters(kind_, source.cols(), fit.strength);
   const MatrixXd of_theta = parameters.reduce(response.scale, response.mixing, response.bias);  // (k, p)
   by_theta_ = MatrixXd::Zero(parameters.size(), of_theta.rows());
   if (kind_ == CalibrationKind::kNone) return;
@@ -261,7 +235,7 @@ CalibrationInfluence::CalibrationInfluence(const CalibrationFit& fit, const Scor
 MatrixXd CalibrationInfluence::rows(Index first, Index count) const {
   MatrixXd influence = MatrixXd::Zero(count, by_theta_.cols());
   if (kind_ == CalibrationKind::kNone) return influence;
-  const Index m = source_.values.cols();
+  const Index m = source_.cols();
   const CalibrationParameters parameters(kind_, m);
   for_each_block(calibration_, source_, first, count, [&](const CalibrationBlock& block) {
     ArrayXXd by_bias = block.f;  // (b, m) f - 1(y = c), the gradient of a row's NLL by the bias
@@ -277,14 +251,13 @@ MatrixXd CalibrationInfluence::rows(Index first, Index count) const {
 
 void CalibrationInfluence::for_each_label(Index most, const UseOfLabel& use) const {
   if (kind_ == CalibrationKind::kNone) return;
-  const Index m = source_.values.cols();
-  const Index step = (source_.values.rows() + most - 1) / most;
+  const Index m = source_.cols();
+  const Index step = (source_.rows() + most - 1) / most;
   const CalibrationParameters parameters(kind_, m);
   std::vector<Calibration> moves;  // (k) by_theta_, as changes of the calibration
   for (Index k = 0; k < by_theta_.cols(); ++k) moves.push_back(parameters.expand(by_theta_.col(k)));
-  Scores scores = source_;
-  scores.values = source_.values.every(step);
-  for_each_block(calibration_, scores, 0, scores.values.rows(), [&](const CalibrationBlock& block) {
+  const Scores scores = source_.every(step);
+  for_each_block(calibration_, scores, 0, scores.rows(), [&](const CalibrationBlock& block) {
     std::vector<ArrayXXd> influence;  // (k) of (b, m), a column for each label
     for (const Calibration& move : moves) {
       // A row's gradient is E_f[phi] - phi(y), phi(c) being the derivative of the exponent of class c by theta.

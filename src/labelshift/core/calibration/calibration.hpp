@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "labelshift/core/base/matrix_view.hpp"
-#include "labelshift/core/calibration/scores.hpp"
+#include "labelshift/core/likelihood/scores.hpp"
 
 namespace labelshift {
 
@@ -84,8 +84,8 @@ struct CalibrationFit {
 /// `near` is where to start, a calibration of this kind or of a simpler one; the identity if there is none.
 /// Single-threaded, in a fixed order: the same input gives the same bits. Memory beyond the input does not depend on n.
 ///
-/// Throws Error{kInput} if the scores are not finite logits or not probabilities, or labels or weights do not fit them,
-/// Error{kUsage} for kMatrix with more than kMaxMatrixClasses classes or a strength that is not above 0.
+/// Throws Error{kInput} if labels or weights do not fit the scores, Error{kUsage} for kMatrix with more than
+/// kMaxMatrixClasses classes or a strength that is not above 0.
 CalibrationFit fit_calibration(CalibrationKind kind, const Scores& source, std::span<const int> labels,
                                std::span<const double> weights = {}, double strength = kMatrixStrength,
                                const std::optional<Calibration>& near = {});
@@ -93,18 +93,22 @@ CalibrationFit fit_calibration(CalibrationKind kind, const Scores& source, std::
 template <typename Scalar>
 using RowMajorMatrix = Eigen::Matrix<Scalar, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// Probabilities in the precision of the scores they were made from.
+/// Rows that were made to be probabilities, in the precision of the scores they were made from; or those scores, where
+/// calibrated_view found them to be that already.
 struct CalibratedProbabilities {
-  std::variant<RowMajorMatrix<float>, RowMajorMatrix<double>> values;  // (n, m)
+  std::variant<RowMajorMatrix<float>, RowMajorMatrix<double>, Probabilities> values;  // (n, m)
 
-  MatrixView view() const {
-    return std::visit([](const auto& matrix) { return MatrixView(matrix); }, values);
+  Probabilities view() const {
+    return std::visit([](const auto& rows) { return Probabilities::known(rows); }, values);
   }
 };
 
 /// Calibrated probabilities of every row: float from float scores, double from double. The identity copies
 /// probabilities bit for bit, and turns logits into their softmax.
 CalibratedProbabilities apply_calibration(const Calibration& calibration, const Scores& scores);
+
+/// The same without a copy where the identity meets probabilities: the scores must outlive the result.
+CalibratedProbabilities calibrated_view(const Calibration& calibration, const Scores& scores);
 
 /// The same for rows [first, first + out.rows()) of the scores, into a buffer of the caller's.
 void apply_calibration(const Calibration& calibration, const Scores& scores, Index first,
@@ -114,13 +118,6 @@ void apply_calibration(const Calibration& calibration, const Scores& scores, Ind
 
 /// The z of Calibration for rows [first, first + z.rows()).
 void log_scores(const Scores& scores, Index first, Eigen::ArrayXXd& z);
-
-/// Throws Error{kInput} naming `name`, row and column if a logit is not finite, or there are no rows or fewer than two
-/// columns.
-void check_logits(const MatrixView& logits, const std::string& name);
-
-/// check_logits or check_probabilities of "`side` logits" or "`side` probabilities", unless they are checked already.
-void check_scores(const Scores& scores, const std::string& side);
 
 /// How k numbers answer a small change of a calibration: their derivatives.
 struct CalibrationResponse {

@@ -55,14 +55,14 @@ std::vector<std::vector<Index>> cut_into_folds(std::span<const int> labels, std:
 class FoldedSample {
  public:
   FoldedSample(const Scores& source, std::span<const int> labels, std::span<const double> weights) {
-    const Index m = source.values.cols();
-    const Index step = (source.values.rows() * m + kMaxElements - 1) / kMaxElements;
+    const Index m = source.cols();
+    const Index step = (source.rows() * m + kMaxElements - 1) / kMaxElements;
     const std::vector<std::vector<Index>> folds = cut_into_folds(labels, weights, m, step);
     Index rows = 0;
     for (const auto& fold : folds) rows += std::ssize(fold);
     z_.resize(rows, m);
     weights_.resize(rows);
-    std::vector<Index> place(static_cast<std::size_t>(source.values.rows() / step + 1), -1);  // of every step-th row
+    std::vector<Index> place(static_cast<std::size_t>(source.rows() / step + 1), -1);  // of every step-th row
     for (const auto& fold : folds) {
       begin_.push_back(std::ssize(labels_));
       for (const Index i : fold) {
@@ -72,10 +72,10 @@ class FoldedSample {
         labels_.push_back(labels[at]);
       }
     }
-    const Scores every{.values = source.values.every(step), .logits = source.logits};
+    const Scores every = source.every(step);
     ArrayXXd z;
-    for (Index first = 0; first < every.values.rows(); first += z.rows()) {
-      z.resize(std::min(block_rows(m), every.values.rows() - first), m);
+    for (Index first = 0; first < every.rows(); first += z.rows()) {
+      z.resize(std::min(block_rows(m), every.rows() - first), m);
       log_scores(every, first, z);
       for (Index i = 0; i < z.rows(); ++i)
         if (const Index to = place[static_cast<std::size_t>(first + i)]; to >= 0) z_.row(to) = z.row(i);
@@ -272,7 +272,7 @@ class HeldOut {
   HeldOut(const Scores& source, std::span<const int> labels, std::span<const double> weights)
       : source_(source), labels_(labels), fitted_(labels.size(), 1.0) {
     if (!weights.empty()) fitted_.assign(weights.begin(), weights.end());
-    const auto folds = cut_into_folds(labels, weights, source.values.cols(), 1);
+    const auto folds = cut_into_folds(labels, weights, source.cols(), 1);
     for (std::size_t k = 0; k < 2; ++k) rows_.insert(rows_.end(), folds[k].begin(), folds[k].end());
     weights_.resize(std::ssize(rows_));
     for (Index i = 0; i < weights_.size(); ++i) {
@@ -407,7 +407,7 @@ std::vector<CalibrationKind> calibration_kinds(const std::string& name) {
 
 CalibrationChoice choose_calibration(std::span<const CalibrationKind> kinds, const Scores& source,
                                      std::span<const int> labels, std::span<const double> weights) {
-  const Index m = source.values.cols();
+  const Index m = source.cols();
   std::vector<CalibrationKind> tried;
   Index most = 0;
   for (const CalibrationKind kind : kinds) {
@@ -422,18 +422,18 @@ CalibrationChoice choose_calibration(std::span<const CalibrationKind> kinds, con
   const HeldOut held_out(source, labels, weights);
   std::vector<Judged> judged;
   for (const CalibrationKind kind : tried) judged.push_back({{.kind = kind}, held_out.losses(kind)});
-  return choose(std::move(judged), held_out.weights(), m, effective_rows(weights, source.values.rows()));
+  return choose(std::move(judged), held_out.weights(), m, effective_rows(weights, source.rows()));
 }
 
 void match_prior(const Eigen::VectorXd& prior, const Scores& source, std::span<const double> weights,
                  CalibrationFit& fit) {
   if (fit.kind != CalibrationKind::kNone && fit.kind != CalibrationKind::kTemperature) return;
   VectorXd mean = VectorXd::Zero(prior.size());
-  for_each_block(fit.calibration, source, 0, source.values.rows(), [&](const CalibrationBlock& block) {
+  for_each_block(fit.calibration, source, 0, source.rows(), [&](const CalibrationBlock& block) {
     for (Index i = 0; i < block.f.rows(); ++i)
       mean += (weights.empty() ? 1.0 : weights[static_cast<std::size_t>(block.first + i)]) * block.f.row(i).matrix();
   });
-  mean /= total_weight(weights, source.values.rows());
+  mean /= total_weight(weights, source.rows());
   fit.calibration.bias = (prior.array() / mean.array().max(kProbabilityFloor)).log();
   fit.calibration.bias.array() -= fit.calibration.bias.mean();
 }

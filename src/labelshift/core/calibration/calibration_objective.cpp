@@ -255,13 +255,9 @@ CalibrationDerivatives NllSum::derivatives(const CalibrationParameters& paramete
 
 PenalisedNll::PenalisedNll(const CalibrationParameters& parameters, const Scores& scores, std::span<const int> labels,
                            std::span<const double> weights, Index step)
-    : parameters_(parameters),
-      scores_{scores.values.every(step), scores.logits},
-      labels_(labels),
-      weights_(weights),
-      step_(step) {
+    : parameters_(parameters), scores_(scores.every(step)), labels_(labels), weights_(weights), step_(step) {
   double squares = 0.0;
-  for (Index i = 0; i < scores_.values.rows(); ++i) {
+  for (Index i = 0; i < scores_.rows(); ++i) {
     total_weight_ += weight(i);
     squares += weight(i) * weight(i);
   }
@@ -287,7 +283,7 @@ CalibrationDerivatives PenalisedNll::evaluate(const VectorXd& theta, Calibration
   const Calibration calibration = parameters_.expand(theta);
   NllSum sum(parameters_, curvature);
   std::vector<int> labels;
-  for_each_block(calibration, scores_, 0, scores_.values.rows(), [&](const CalibrationBlock& block) {
+  for_each_block(calibration, scores_, 0, scores_.rows(), [&](const CalibrationBlock& block) {
     labels.resize(static_cast<std::size_t>(block.f.rows()));
     for (std::size_t i = 0; i < labels.size(); ++i)
       labels[i] = labels_[(static_cast<std::size_t>(block.first) + i) * static_cast<std::size_t>(step_)];
@@ -302,7 +298,7 @@ VectorXd PenalisedNll::hessian_times(const VectorXd& theta, const VectorXd& v) c
   if (parameters_.biases() == 0) direction.bias.setZero();
   ArrayXXd by_scale = ArrayXXd::Zero(1, parameters_.classes());
   ArrayXXd by_bias = by_scale;
-  for_each_block(parameters_.expand(theta), scores_, 0, scores_.values.rows(), [&](const CalibrationBlock& block) {
+  for_each_block(parameters_.expand(theta), scores_, 0, scores_.rows(), [&](const CalibrationBlock& block) {
     ArrayXXd change = (block.z.rowwise() * direction.scale.transpose().array()).rowwise() +
                       direction.bias.transpose().array();  // (b, m) v . phi(c)
     const ArrayXd mean = (block.f * change).rowwise().sum();

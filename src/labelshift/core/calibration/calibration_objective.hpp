@@ -45,7 +45,7 @@ inline Index block_rows(Index classes) {
 /// runs down a column in vector registers even at m = 2.
 template <typename Use>
 void for_each_block(const Calibration& calibration, const Scores& scores, Index first, Index count, Use&& use) {
-  const Index m = scores.values.cols();
+  const Index m = scores.cols();
   const Index rows = block_rows(m);
   CalibrationBlock block;
   for (Index done = 0; done < count; done += rows) {

@@ -22,7 +22,6 @@ PredictionQuality PredictionQualitySum::quality() const {
 }
 
 PredictionQuality prediction_quality(const SourceSample& sample) {
-  check_probabilities(sample.probs, "probabilities");
   check_labels(sample.labels, sample.probs.rows(), sample.probs.cols(), "labels");
   check_weights(sample.weights, sample.probs.rows(), "weights");
   PredictionQualitySum sum;

@@ -6,9 +6,20 @@
 
 namespace labelshift {
 
+CalibratedSource calibrate_source(const Calibration& calibration, const SourceExamples& source,
+                                  const Eigen::VectorXd& prior) {
+  CalibratedProbabilities probs = calibrated_view(calibration, source.scores);
+  SourceSummary summary = summarise_source({probs.view(), source.labels, source.weights}, prior);
+  return {std::move(probs), {calibration, std::move(summary)}};
+}
+
 SourceFit summarise_with(const Calibration& calibration, const SourceExamples& source, const Eigen::VectorXd& prior) {
-  const CalibratedProbabilities probs = apply_calibration(calibration, source.scores);
-  return {calibration, summarise_source({probs.view(), source.labels, source.weights}, prior)};
+  return calibrate_source(calibration, source, prior).fit;
+}
+
+CalibrationFit fit_candidate(const CalibrationCandidate& candidate, const SourceExamples& source) {
+  return fit_calibration(candidate.kind, source.scores, source.labels, source.weights, candidate.strength,
+                         candidate.near);
 }
 
 SourceFit fit_source(CalibrationKind kind, const SourceExamples& source, const Eigen::VectorXd& prior) {
@@ -23,9 +34,15 @@ SourceFit fit_source(CalibrationKind kind, const SourceExamples& source, const E
   return summarise_with(fit_calibration(kind, used.scores, used.labels, used.weights).calibration, used, prior);
 }
 
+CalibratedTarget calibrate_and_estimate(const SourceFit& fit, const RatioEstimator& estimator, const Scores& target,
+                                        std::span<const double> weights) {
+  CalibratedProbabilities probs = calibrated_view(fit.calibration, target);
+  RatioEstimate estimate = estimator.estimate(fit.summary, {probs.view(), weights});
+  return {std::move(probs), std::move(estimate)};
+}
+
 RatioEstimate estimate_ratio(const SourceFit& fit, const RatioEstimator& estimator, const Scores& target) {
-  const CalibratedProbabilities probs = apply_calibration(fit.calibration, target);
-  return estimator.estimate(fit.summary, {.probs = probs.view()});
+  return calibrate_and_estimate(fit, estimator, target, {}).estimate;
 }
 
 }  // namespace labelshift

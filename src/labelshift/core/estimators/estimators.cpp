@@ -86,6 +86,18 @@ const EstimatorEntry& find_estimator(const std::string& name) {
   return find_entry(kEstimators, "estimator", name);
 }
 
+bool has_setting(const EstimatorEntry& entry, const std::string& setting) {
+  Settings probe;
+  probe.set(setting, "1");
+  entry.make(probe);
+  try {
+    probe.check_all_read(entry.name);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 std::unique_ptr<RatioEstimator> make_estimator(const EstimatorEntry& entry, Settings settings) {
   auto estimator = entry.make(settings);
   settings.check_all_read(entry.name);

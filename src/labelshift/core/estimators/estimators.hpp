@@ -26,6 +26,9 @@ std::span<const EstimatorEntry> estimators();
 /// The row called `name`. Throws Error{kUsage} with a suggestion if there is none.
 const EstimatorEntry& find_estimator(const std::string& name);
 
+/// Whether the estimator of `entry` reads a setting of this name.
+bool has_setting(const EstimatorEntry& entry, const std::string& setting);
+
 /// Makes the estimator of `entry` and checks that it read every setting.
 std::unique_ptr<RatioEstimator> make_estimator(const EstimatorEntry& entry, Settings settings = {});
 

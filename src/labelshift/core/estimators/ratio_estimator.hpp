@@ -5,22 +5,21 @@
 #include <span>
 #include <string>
 
-#include "labelshift/core/base/matrix_view.hpp"
+#include "labelshift/core/likelihood/scores.hpp"
 
 namespace labelshift {
 
 /// Labelled examples of the source: row i of `probs` is f(x_i), labels[i] in {0, ..., m - 1} is y_i.
 struct SourceSample {
-  MatrixView probs;                 // (n, m)
+  Probabilities probs;              // (n, m)
   std::span<const int> labels;      // (n)
   std::span<const double> weights;  // (n) or empty, which means all ones
 };
 
 /// Unlabelled examples of the target.
 struct TargetSample {
-  MatrixView probs;                 // (n, m)
+  Probabilities probs;              // (n, m)
   std::span<const double> weights;  // (n) or empty, which means all ones
-  bool checked = false;             // whether the caller knows that the rows are probabilities: a check costs a pass
 };
 
 /// What an estimator may know of the source side: m and m x m numbers, no examples, so it may leave a node.
@@ -44,7 +43,7 @@ struct RatioEstimate {
 class RatioEstimator {
  public:
   virtual ~RatioEstimator() = default;
-  /// Row j of target.probs is f(x_j), non-negative, summing to 1. Throws Error{kInput} if it is not.
+  /// Row j of target.probs is f(x_j). Throws Error{kInput} if the source and the target do not fit each other.
   virtual RatioEstimate estimate(const SourceSummary& source, const TargetSample& target) const = 0;
 };
 

@@ -83,13 +83,13 @@ Intervals bootstrap_intervals(
     const Eigen::VectorXd& target_prior, std::span<const int> source_labels, std::span<const double> source_weights,
     Index target_rows, std::span<const double> target_weights, const BootstrapOptions& options,
     const std::function<BootstrapReplicate(std::span<const double>, std::span<const double>)>& estimate,
-    const std::function<void(int)>& done) {
+    const Observer& observer) {
   const Index m = target_prior.size();
   const Draw draw_source(std::ssize(source_labels), source_weights, source_labels);
   const Draw draw_target(target_rows, target_weights, {});
   Eigen::MatrixXd priors(options.replicates, m);
   Eigen::MatrixXd ratios(options.replicates, m);
-  std::mutex mutex;  // guards finished and keeps `done` to one thread at a time
+  std::mutex mutex;  // guards finished and keeps the observer to one thread at a time
   int finished = 0;
   run_in_parallel(options.replicates, /*workers=*/0, [&](Index i) {
     Rng rng(options.seed, static_cast<std::uint64_t>(i));
@@ -101,7 +101,7 @@ Intervals bootstrap_intervals(
     priors.row(i) = replicate.target_prior;
     ratios.row(i) = replicate.ratio;
     const std::lock_guard lock(mutex);
-    done(++finished);
+    tell(observer, "bootstrap", static_cast<double>(++finished) / options.replicates);
   });
 
   Intervals result{.level = options.level,

@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/inference/intervals.hpp"
 
 namespace labelshift {
@@ -29,8 +30,8 @@ struct BootstrapReplicate {
 /// the bits depend on the seed alone. `estimate` gets the weights of the source rows and of the target rows (how often
 /// each was drawn, times its own weight) and must be safe to call from several threads. Where `target_prior` is 0 the
 /// interval is one-sided. A class of which a draw has no source example gets one of its rows. A draw that `estimate`
-/// throws an Error{kInput} for is drawn again, up to 50 times in all. `done` is told after each replicate, by one
-/// thread at a time.
+/// throws an Error{kInput} for is drawn again, up to 50 times in all. The observer is told after each replicate, by
+/// one thread at a time.
 ///
 /// A replicate is a weight a row, not a copy of rows. What else it needs is up to `estimate`, once for each core: after
 /// a calibration, which every replicate fits anew, analyse_label_shift needs a calibrated copy of the target (for the
@@ -39,7 +40,7 @@ Intervals bootstrap_intervals(
     const Eigen::VectorXd& target_prior, std::span<const int> source_labels, std::span<const double> source_weights,
     Index target_rows, std::span<const double> target_weights, const BootstrapOptions& options,
     const std::function<BootstrapReplicate(std::span<const double>, std::span<const double>)>& estimate,
-    const std::function<void(int)>& done);
+    const Observer& observer = {});
 
 /// The intervals of a bootstrap, mended where it is inconsistent: next to 0 (Andrews 2000). Resampling target rows that
 /// hold few examples of a class draws none of them too often, and of rows that hold none it only ever draws none, so

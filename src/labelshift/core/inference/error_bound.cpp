@@ -9,7 +9,7 @@
 
 namespace labelshift {
 
-ErrorBoundTerms error_bound_terms(const Eigen::VectorXd& label_prior, const MatrixView& probs, double target_rows,
+ErrorBoundTerms error_bound_terms(const Eigen::VectorXd& label_prior, const Probabilities& probs, double target_rows,
                                   double delta) {
   const Index m = probs.cols();
   Eigen::MatrixXd products = Eigen::MatrixXd::Zero(m, m);

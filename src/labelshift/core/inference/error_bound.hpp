@@ -16,7 +16,7 @@ struct ErrorBoundTerms {
 };
 
 /// `probs` (n, m) are the predictions that mu is computed on: the source's, or the target's where there are no others.
-ErrorBoundTerms error_bound_terms(const Eigen::VectorXd& label_prior, const MatrixView& probs, double target_rows,
+ErrorBoundTerms error_bound_terms(const Eigen::VectorXd& label_prior, const Probabilities& probs, double target_rows,
                                   double delta = 0.05);
 
 }  // namespace labelshift

@@ -239,7 +239,7 @@ class MinimumChiSquared {
 
 }  // namespace
 
-ConfidenceCells::ConfidenceCells(const MatrixView& source_probs)
+ConfidenceCells::ConfidenceCells(const Probabilities& source_probs)
     : edges_(static_cast<std::size_t>(source_probs.cols())), first_{0} {
   std::vector<std::vector<double>> confidences(edges_.size());
   for_each_largest(source_probs, [&](Index, Index predicted, double confidence) {
@@ -283,7 +283,7 @@ LabelShiftFitTest::LabelShiftFitTest(const SourceSample& source)
   });
 }
 
-void LabelShiftFitTest::add(const MatrixView& target_probs, std::span<const double> weights) {
+void LabelShiftFitTest::add(const Probabilities& target_probs, std::span<const double> weights) {
   if (target_probs.cols() != cells_.classes())
     throw Error(ErrorKind::kInput,
                 fmt::format("the source has {} columns and the target {}; expected one column a class in both",

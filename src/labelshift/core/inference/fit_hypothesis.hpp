@@ -14,7 +14,7 @@ namespace labelshift {
 /// within one. The edges are quantiles of the source's confidences and use no label.
 class ConfidenceCells {
  public:
-  explicit ConfidenceCells(const MatrixView& source_probs);
+  explicit ConfidenceCells(const Probabilities& source_probs);
 
   Index classes() const { return static_cast<Index>(edges_.size()); }
   Index size() const { return first_.back(); }
@@ -48,7 +48,7 @@ class LabelShiftFitTest {
   explicit LabelShiftFitTest(const SourceSample& source);
 
   /// Adds target rows; empty weights mean all ones.
-  void add(const MatrixView& target_probs, std::span<const double> weights = {});
+  void add(const Probabilities& target_probs, std::span<const double> weights = {});
 
   /// Multiplies the weight of every target row seen so far, for exponential forgetting.
   void scale(double factor);

@@ -99,16 +99,16 @@ double IncrementalEstimator::decay(double time) const {
   return std::exp2(std::max(-500.0, (time - static_cast<double>(seen_ - 1)) * rate_));
 }
 
-MatrixView IncrementalEstimator::held_rows() const {
-  return MatrixView(held_).middle_rows(0, rows_held());
+Probabilities IncrementalEstimator::held_rows() const {
+  return Probabilities::known(MatrixView(held_).middle_rows(0, rows_held()));
 }
 
-MatrixView IncrementalEstimator::newest_rows() const {
-  return MatrixView(held_).middle_rows(sampled_, newest());
+Probabilities IncrementalEstimator::newest_rows() const {
+  return Probabilities::known(MatrixView(held_).middle_rows(sampled_, newest()));
 }
 
-MatrixView IncrementalEstimator::newest_uncalibrated() const {
-  return MatrixView(uncalibrated_).middle_rows(0, newest());
+Probabilities IncrementalEstimator::newest_uncalibrated() const {
+  return Probabilities::known(MatrixView(uncalibrated_).middle_rows(0, newest()));
 }
 
 /// Weights that make the rows held stand for all rows.
@@ -121,9 +121,9 @@ std::vector<double> IncrementalEstimator::held_weights() const {
   return weights;
 }
 
-void IncrementalEstimator::add(const MatrixView& target_probs, const MatrixView& uncalibrated) {
+void IncrementalEstimator::add(const Probabilities& target_probs, const Probabilities& uncalibrated) {
   const Index m = source_.label_prior.size();
-  for (const MatrixView* rows : {&target_probs, &uncalibrated})
+  for (const Probabilities* rows : {&target_probs, &uncalibrated})
     if (rows->cols() != m)
       throw Error(ErrorKind::kInput, fmt::format("target probabilities: found rows with {} columns, expected {}, one "
                                                  "for each class of the source",
@@ -132,9 +132,6 @@ void IncrementalEstimator::add(const MatrixView& target_probs, const MatrixView&
     throw Error(ErrorKind::kInput,
                 fmt::format("target probabilities: found {} rows before and {} after calibration, expected as many",
                             uncalibrated.rows(), target_probs.rows()));
-  if (target_probs.rows() == 0) return;
-  check_probabilities(target_probs, "target probabilities");
-  check_probabilities(uncalibrated, "uncalibrated target probabilities");
   const Index capacity = max_rows_held() / 2;
   for (Index j = 0; j < target_probs.rows(); ++j) {
     // Folding waits for the row after, so that the newest rows are never only a few.
@@ -147,7 +144,7 @@ void IncrementalEstimator::add(const MatrixView& target_probs, const MatrixView&
 }
 
 template <typename Sums>
-Sums IncrementalEstimator::with_newest(Sums folded, const MatrixView& newest) const {
+Sums IncrementalEstimator::with_newest(Sums folded, const Probabilities& newest) const {
   if (folded_ > 0) folded.scale(decay(static_cast<double>(folded_ - 1)));
   const std::vector<double> weights = held_weights();
   folded.add(newest, std::span(weights).subspan(static_cast<std::size_t>(sampled_)));

@@ -71,11 +71,10 @@ class IncrementalEstimator {
 
   /// Rows of f(x), calibrated as the source was, and the same rows as they were before: those the tests compare,
   /// since a calibration fitted on the source fits the source better than the target, which would look like a shift.
-  /// Throws Error{kInput}, and has then added none of them, if either are not probabilities, have not one column a
-  /// class or are not as many.
-  void add(const MatrixView& target_probs, const MatrixView& uncalibrated);
+  /// Throws Error{kInput}, and has then added none of them, if either have not one column a class or are not as many.
+  void add(const Probabilities& target_probs, const Probabilities& uncalibrated);
   /// Rows that need no calibration.
-  void add(const MatrixView& target_probs) { add(target_probs, target_probs); }
+  void add(const Probabilities& target_probs) { add(target_probs, target_probs); }
 
   /// The current answer. A pass or a few over the rows held, so cheap enough to ask after every batch. Throws
   /// Error{kInput} before the first row.
@@ -100,13 +99,13 @@ class IncrementalEstimator {
 
   double decay(double time) const;
   Index newest() const { return static_cast<Index>(time_.size()) - sampled_; }
-  MatrixView held_rows() const;
-  MatrixView newest_rows() const;
-  MatrixView newest_uncalibrated() const;
+  Probabilities held_rows() const;
+  Probabilities newest_rows() const;
+  Probabilities newest_uncalibrated() const;
   std::vector<double> held_weights() const;
   /// Something that adds up rows, of all rows: `folded` as it is now, and the newest.
   template <typename Sums>
-  Sums with_newest(Sums folded, const MatrixView& newest) const;
+  Sums with_newest(Sums folded, const Probabilities& newest) const;
   Eigen::VectorXd votes() const;  // (m) weighted counts of argmax f over all rows
   void fold();
   void keep_sample();

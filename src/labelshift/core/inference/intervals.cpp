@@ -9,6 +9,7 @@
 #include "labelshift/core/base/distributions.hpp"
 #include "labelshift/core/estimators/bbse.hpp"
 #include "labelshift/core/inference/shift_hypothesis.hpp"
+#include "labelshift/core/inference/wilson.hpp"
 #include "labelshift/core/likelihood/likelihood.hpp"
 #include "labelshift/core/likelihood/probabilities.hpp"
 #include "labelshift/core/likelihood/row_block.hpp"
@@ -27,33 +28,6 @@ double weight(std::span<const double> weights, Index i) {
   return weights.empty() ? 1.0 : weights[static_cast<std::size_t>(i)];
 }
 
-/// The values of q that an estimate does not contradict. Its variance has three parts: that of counting `rows` rows,
-/// q (1 - q) / rows; what overlapping classes add, which does not depend on q; and that of the source. Without the last
-/// two this is Wilson's interval, with the second alone Wald's.
-///
-/// A wrong calibration multiplies a share, so the source would blur a larger share more. The upper end takes the
-/// source's part to grow like a count's, the lower end does not take it to shrink.
-struct Wilson {
-  double low, high;
-
-  Wilson(double q, double variance, double of_source, double rows, double z) {
-    const double counted = q * (1.0 - q);
-    low = end(q, variance - counted / rows, 1.0 / rows, -z);
-    // A share of 0 would be blurred as well: like one of two standard errors.
-    const double growth = of_source > 0.0 ? of_source / std::max(counted, 2.0 * std::sqrt(of_source)) : 0.0;
-    high = end(q, variance - counted * (1.0 / rows + growth), 1.0 / rows + growth, z);
-  }
-
- private:
-  /// The end on the side of z of those x with (x - q)^2 <= z^2 (fixed + rate x (1 - x)).
-  static double end(double q, double fixed, double rate, double z) {
-    const double scale = 1.0 + z * z * rate;
-    const double middle = (q + 0.5 * z * z * rate) / scale;
-    const double half = std::sqrt(std::max(middle * middle - (q * q - z * z * std::max(fixed, 0.0)) / scale, 0.0));
-    return std::clamp(middle + std::copysign(half, z), 0.0, 1.0);
-  }
-};
-
 /// The variance that source examples add to q and to r: q is off by (1 / sum w) sum_i w_i influence_i.
 class SourceVariance {
  public:
@@ -61,7 +35,7 @@ class SourceVariance {
       : p_(p),
         q_(q),
         prior_is_estimated_(noise.prior_is_estimated),
-        examples_(effective_rows(noise.sample.weights, noise.sample.probs.rows())),
+        examples_(effective_rows(noise.examples.weights, noise.examples.scores.rows())),
         prior_(Eigen::VectorXd::Zero(p.size())),
         ratio_(prior_) {}
 
@@ -162,16 +136,17 @@ PriorUncertainty likelihood_uncertainty(const SourceSummary& summary, const Targ
       of_fit.scale = (response * of_fit.scale.matrix()).eval();
       of_fit.mixing = (response * of_fit.mixing.matrix()).eval();
       of_fit.bias = of_bias;
-      influence.emplace(source->fit, source->scores, source->sample.labels, source->sample.weights, of_fit);
+      influence.emplace(source->fit, source->examples.scores, source->examples.labels, source->examples.weights,
+                        of_fit);
     }
     // p moves by e_y - p, and the log-scale of f / p by minus that over p.
     Eigen::MatrixXd of_label = Eigen::MatrixXd::Zero(m, m);  // [c, y] what an example of class y does to q_c
     if (source->prior_is_estimated)
       of_label = (-of_bias * p.cwiseInverse().asDiagonal()).colwise() + of_bias.rowwise().sum();
     SourceVariance observed(*source, p, q);
-    const Index n = source->sample.probs.rows();
-    const auto label = [&](Index i) { return source->sample.labels[static_cast<std::size_t>(i)]; };
-    const auto squared_weight = [&](Index i) { return std::pow(weight(source->sample.weights, i), 2); };
+    const Index n = source->examples.scores.rows();
+    const auto label = [&](Index i) { return source->examples.labels[static_cast<std::size_t>(i)]; };
+    const auto squared_weight = [&](Index i) { return std::pow(weight(source->examples.weights, i), 2); };
     if (!influence) {  // then all examples of a class do the same
       Eigen::ArrayXd squares = Eigen::ArrayXd::Zero(m);
       for (Index i = 0; i < n; ++i) squares[label(i)] += squared_weight(i);
@@ -232,9 +207,10 @@ PriorUncertainty confusion_uncertainty(bool soft, const SourceSummary& summary, 
                                        effective_rows(target.weights, target.probs.rows());
 
   Eigen::VectorXd mass = Eigen::VectorXd::Zero(m);
-  const Index n = source.sample.probs.rows();
+  const Probabilities& f = *source.probs;
+  const Index n = f.rows();
   for (Index i = 0; i < n; ++i)
-    mass[source.sample.labels[static_cast<std::size_t>(i)]] += weight(source.sample.weights, i);
+    mass[source.examples.labels[static_cast<std::size_t>(i)]] += weight(source.examples.weights, i);
   const double total = mass.sum();
   SourceVariance sums(source, p, q);
   Eigen::MatrixXd moved(kBlock, m);
@@ -242,17 +218,17 @@ PriorUncertainty confusion_uncertainty(bool soft, const SourceSummary& summary, 
     const Index count = std::min(kBlock, n - first);
     moved = Eigen::MatrixXd::Zero(count, m);
     for (Index i = 0; i < count; ++i) {
-      const Index y = source.sample.labels[static_cast<std::size_t>(first + i)];
+      const Index y = source.examples.labels[static_cast<std::size_t>(first + i)];
       if (soft)
-        for (Index j = 0; j < m; ++j) moved(i, j) = source.sample.probs(first + i, j);
+        for (Index j = 0; j < m; ++j) moved(i, j) = f(first + i, j);
       else
-        moved(i, arg_max(source.sample.probs, first + i)) = 1.0;
+        moved(i, arg_max(f, first + i)) = 1.0;
       moved.row(i) = (conditional.col(y).transpose() - moved.row(i)) * (q[y] * total / mass[y]);
     }
     const Eigen::MatrixXd influence = moved * inverse.transpose();
     for (Index i = 0; i < count; ++i)
-      sums.add(source.sample.labels[static_cast<std::size_t>(first + i)], influence.row(i),
-               std::pow(weight(source.sample.weights, first + i), 2));
+      sums.add(source.examples.labels[static_cast<std::size_t>(first + i)], influence.row(i),
+               std::pow(weight(source.examples.weights, first + i), 2));
   }
   result.prior_error = (target_share + sums.of_prior()).cwiseSqrt();
   if (source.prior_is_estimated)
@@ -331,15 +307,17 @@ Intervals intervals_from(const PriorUncertainty& uncertainty, const Eigen::Vecto
     }
     const bool prior_is_known = uncertainty.ratio_error.size() == 0;
     const bool source_is_known = uncertainty.prior_of_source.size() == 0;
-    const Wilson of_prior(q, error * error, source_is_known ? 0.0 : uncertainty.prior_of_source[c], rows, z);
+    const WilsonInterval of_prior =
+        wilson_interval(q, error * error, source_is_known ? 0.0 : uncertainty.prior_of_source[c], rows, z);
     result.prior_low[c] = of_prior.low;
     result.prior_high[c] = of_prior.high;
     result.ratio_low[c] = of_prior.low / label_prior[c];
     result.ratio_high[c] = of_prior.high / label_prior[c];
     if (prior_is_known) continue;
     const double p = label_prior[c];
-    const Wilson of_ratio(q, std::pow(uncertainty.ratio_error[c] * p, 2),
-                          source_is_known ? 0.0 : uncertainty.ratio_of_source[c] * p * p, rows, z);
+    const WilsonInterval of_ratio =
+        wilson_interval(q, std::pow(uncertainty.ratio_error[c] * p, 2),
+                        source_is_known ? 0.0 : uncertainty.ratio_of_source[c] * p * p, rows, z);
     result.ratio_low[c] = of_ratio.low / p;
     result.ratio_high[c] = of_ratio.high / p;
   }

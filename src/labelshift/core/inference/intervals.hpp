@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "labelshift/core/calibration/calibration.hpp"
+#include "labelshift/core/calibration/source_fit.hpp"
 #include "labelshift/core/estimators/estimators.hpp"
 #include "labelshift/core/estimators/ratio_estimator.hpp"
 
@@ -49,10 +50,10 @@ Eigen::MatrixXd score_response(const Eigen::VectorXd& target_prior, const Eigen:
 
 /// What was estimated from source examples, so that its noise belongs in the intervals.
 struct SourceNoise {
-  Scores scores;                   // (n, m) uncalibrated
-  SourceSample sample;             // the same rows, calibrated
-  CalibrationFit fit;              // with what
-  bool prior_is_estimated = true;  // from the labels of `sample`, rather than known
+  SourceExamples examples;             // before calibration
+  std::optional<Probabilities> probs;  // (n, m) the same rows, calibrated; for the confusion-matrix estimators
+  CalibrationFit fit;                  // with what
+  bool prior_is_estimated = true;      // from the labels of the examples, rather than known
 };
 
 /// Intervals from the asymptotic variance of the estimate.

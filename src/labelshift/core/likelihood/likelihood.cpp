@@ -3,17 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <condition_variable>
 #include <limits>
-#include <mutex>
 #include <thread>
 #include <type_traits>
-#include <vector>
 
-#include "labelshift/core/base/blas.hpp"
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/parallel.hpp"
 #include "labelshift/core/likelihood/outer_products.hpp"
 #include "labelshift/core/likelihood/probabilities.hpp"
 
@@ -72,48 +68,6 @@ void score_rows(const LikelihoodKernel& kernel, const MatrixView& rows, const do
   kernel.scores(t, ratio, root_weight, m, kBlockRows, mixture, gradient);
 }
 
-/// Runs work(chunk, sums) for every chunk and adds the sums in the order of the chunks, on as many threads as asked
-/// for.
-template <typename Work>
-PassSums sum_in_order(Index chunks, unsigned threads, const PassSums& zero, const Work& work) {
-  PassSums total = zero;
-  if (threads <= 1) {
-    PassSums part = zero;
-    for (Index chunk = 0; chunk < chunks; ++chunk) {
-      part = zero;
-      work(chunk, part);
-      total.add(part);
-    }
-    return total;
-  }
-  std::atomic<Index> next{0};
-  std::mutex mutex;
-  std::condition_variable turn;
-  Index due = 0;
-  const auto run = [&] {
-    for (Index chunk = next++; chunk < chunks; chunk = next++) {
-      PassSums part = zero;
-      work(chunk, part);
-      // The chunk before this one is being worked on by a thread that waits for nothing but earlier chunks.
-      std::unique_lock lock(mutex);
-      turn.wait(lock, [&] { return due == chunk; });
-      total.add(part);
-      ++due;
-      turn.notify_all();
-    }
-  };
-  std::vector<std::jthread> pool;
-  for (unsigned i = 1; i < threads; ++i) {
-    pool.emplace_back([&run, blas = blas_threads()] {
-      use_blas_threads(blas);
-      run();
-    });
-  }
-  run();
-  pool.clear();  // joins
-  return total;
-}
-
 }  // namespace
 
 Likelihood::Likelihood(const Eigen::VectorXd& label_prior, const TargetSample& target)
@@ -126,7 +80,6 @@ Likelihood::Likelihood(const Eigen::VectorXd& label_prior, const TargetSample& t
     throw Error(ErrorKind::kInput,
                 fmt::format("the source prior must be positive for every class and sum to 1, with no share below {}",
                             kLeastPrior));
-  if (!target.checked) check_probabilities(target.probs, "target probabilities");
   check_weights(target.weights, target.probs.rows(), "target weights");
 }
 

@@ -27,7 +27,7 @@ class Likelihood {
  public:
   static constexpr Index kParallelElements = 10'000'000;
 
-  /// Throws Error{kInput} if the target does not fit the source or is not made of probabilities. Keeps references.
+  /// Throws Error{kInput} if the target does not fit the source. Keeps references.
   Likelihood(const Eigen::VectorXd& label_prior, const TargetSample& target);
 
   Index rows() const { return target_.probs.rows(); }

@@ -11,16 +11,9 @@
 
 namespace labelshift {
 
-/// How far the sum of a row of probabilities may be from 1: a float32 softmax is within 1e-6, ten probabilities
-/// rounded to four decimals within 5e-4.
-inline constexpr double kRowSumTolerance = 1e-3;
-
 /// The least share of a class in a source prior. Ratios divide by it, and their variances by its fourth power, which
 /// still is a number here. A share that small is a slip: the classifier cannot have learnt the class.
 inline constexpr double kLeastPrior = 1e-50;
-
-/// Throws Error{kInput} naming `name`, row and value if an entry is not finite or negative, or a row does not sum to 1.
-void check_probabilities(const MatrixView& probs, const std::string& name);
 
 /// Throws Error{kInput} if the weights are not empty and not n finite non-negative numbers with a positive sum.
 void check_weights(std::span<const double> weights, Index rows, const std::string& name);

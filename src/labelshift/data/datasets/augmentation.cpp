@@ -9,11 +9,10 @@
 #include "labelshift/core/base/named_entries.hpp"
 #include "labelshift/core/base/rng.hpp"
 #include "labelshift/core/base/settings.hpp"
+#include "labelshift/data/streams.hpp"
 
 namespace labelshift {
 namespace {
-
-constexpr std::uint64_t kSalt = 0x626c7572;  // one seed may also have drawn the split of the same rows
 
 constexpr Augmentation kAugmentations[] = {
     {"strict", "no change: p(x | y) is the same in source and target", 0.0, 0.0, 0.0, 0.0},
@@ -66,7 +65,7 @@ Dataset augmented(const Dataset& data, const Augmentation& augmentation, std::ui
   const Index size = data.shape.size(), n = data.size();
   std::vector<double> image(static_cast<std::size_t>(size)), scratch(image.size());
   for (Index row = 0; row < n; ++row) {
-    Rng rng(seed ^ kSalt, static_cast<std::uint64_t>(row));
+    Rng rng(seed ^ kBlurSalt, static_cast<std::uint64_t>(row));
     const bool blurs = rng.uniform() < augmentation.probability;
     const double sigma =
         augmentation.least_sigma + (augmentation.most_sigma - augmentation.least_sigma) * rng.uniform();

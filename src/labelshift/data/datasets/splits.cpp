@@ -11,6 +11,7 @@
 #include "labelshift/core/base/named_entries.hpp"
 #include "labelshift/core/base/rng.hpp"
 #include "labelshift/core/base/settings.hpp"
+#include "labelshift/data/streams.hpp"
 
 namespace labelshift {
 namespace {
@@ -18,8 +19,6 @@ namespace {
 using Wide = __int128;  // products of two 64-bit counts
 
 // Two kinds of split with one seed must not pick the same rows.
-constexpr std::uint64_t kPartSalt = 0x70617274;
-constexpr std::uint64_t kNodeSalt = 0x6e6f6465;
 
 void shuffle(std::vector<Index>& rows, Rng rng) {
   for (auto left = static_cast<Index>(rows.size()); left > 1; --left)

@@ -32,7 +32,7 @@ class MatrixFile {
 };
 
 /// Reads a matrix of numbers: .npy by its first bytes, everything else as text (.csv, .tsv, .txt, also gzipped). Throws
-/// Error{kInput} if it cannot be read. Whether the numbers are probabilities is check_probabilities' business.
+/// Error{kInput} if it cannot be read. Whether the numbers are probabilities is for Scores to check.
 MatrixFile read_matrix(const std::string& path, const ColumnChoice& choice = {});
 
 }  // namespace labelshift

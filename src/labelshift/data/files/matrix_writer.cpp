@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "labelshift/core/base/csv_cell.hpp"
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/data/files/output_file.hpp"
 #include "labelshift/data/files/text_lines.hpp"
@@ -59,13 +60,6 @@ std::string npy_header(std::string_view dtype, const std::string& shape) {
   const std::string_view magic("\x93NUMPY\x01\x00", 8);
   return fmt::format("{}{:c}{:c}{}", magic, static_cast<char>(dict.size() & 0xff), static_cast<char>(dict.size() >> 8),
                      dict);
-}
-
-std::string as_cell(const std::string& name) {
-  if (name.find_first_of(" \t\",;") == std::string::npos) return name;
-  std::string result = "\"";
-  for (const char c : name) result.append(c == '"' ? 2 : 1, c);
-  return result + '"';
 }
 
 }  // namespace
@@ -146,7 +140,7 @@ MatrixWriter::MatrixWriter(const std::string& path, Layout layout)
   if (!is_header(layout_.column_names)) return;
   for (std::size_t c = 0; c < layout_.column_names.size(); ++c) {
     if (c != 0) file_->out().push_back(file_->delimiter());
-    file_->put(as_cell(layout_.column_names[c]));
+    file_->put(csv_cell(layout_.column_names[c]));
   }
   file_->put("\n");
 }
@@ -194,7 +188,7 @@ LabelWriter::LabelWriter(const std::string& path, std::span<const int> labels,
     else if (class_names.empty())
       fmt::format_to(std::back_inserter(file.out()), "{}\n", label);
     else
-      file.put(as_cell(class_names[static_cast<std::size_t>(label)]) + '\n');
+      file.put(csv_cell(class_names[static_cast<std::size_t>(label)]) + '\n');
   }
   file.finish();
 }

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/printable.hpp"
 #include "labelshift/data/files/errno_text.hpp"
 #include "labelshift/data/files/input_file.hpp"
-#include "labelshift/data/files/printable.hpp"
 
 namespace labelshift {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "labelshift/core/base/blas.hpp"
-#include "labelshift/core/base/stopped.hpp"
+#include "labelshift/core/base/observer.hpp"
 
 namespace labelshift {
 namespace {
@@ -151,7 +151,7 @@ class InProcessEngine : public Engine {
   Index nodes() const override { return nodes_; }
 
   CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
-                    const Patience& patience, const CohortObserver& observer) override {
+                    const Patience& patience, const Observer& observer) override {
     check_cohort(cohort, nodes_);
     const std::size_t all = cohort.size();
     const std::size_t quorum = patience.quorum == 0 ? all : std::min(all, static_cast<std::size_t>(patience.quorum));
@@ -175,7 +175,7 @@ class InProcessEngine : public Engine {
       const double done = job.done();
       lock.unlock();
       try {
-        stopped = !observer(done);
+        stopped = !observer(/*stage=*/"", done);
       } catch (...) {
         observer_failure = std::current_exception();  // to be thrown once no worker needs the job any more
       }

@@ -1,8 +1,8 @@
-#include "labelshift/cli/verdict.hpp"
+#include "labelshift/report/verdict.hpp"
 
 #include <fmt/format.h>
 
-namespace labelshift::cli {
+namespace labelshift {
 
 Verdict judge(const Evidence& evidence) {
   const auto& [shift, fit, why_untested, needs_calibrated, unusable_source, level] = evidence;
@@ -56,4 +56,4 @@ std::string p_value_text(double p_value) {
   return p_value < 1e-300 ? "p < 1e-300" : fmt::format("p = {:.2g}", p_value);
 }
 
-}  // namespace labelshift::cli
+}  // namespace labelshift

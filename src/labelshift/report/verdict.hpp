@@ -5,7 +5,7 @@
 
 #include "labelshift/core/inference/hypothesis.hpp"
 
-namespace labelshift::cli {
+namespace labelshift {
 
 /// What the test of "no label shift" and the test of the label-shift assumption say.
 struct Evidence {
@@ -34,4 +34,4 @@ std::string to_string(Finding finding);
 /// "p = 0.031"
 std::string p_value_text(double p_value);
 
-}  // namespace labelshift::cli
+}  // namespace labelshift

@@ -1,4 +1,4 @@
-#include "labelshift/data/files/printable.hpp"
+#include "labelshift/core/base/printable.hpp"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,48 @@
+#include "labelshift/cli/advice.hpp"
+
+namespace labelshift::cli {
+
+const char* advice(Remedy remedy) {
+  switch (remedy) {
+    case Remedy::kNone:
+      return "";
+    case Remedy::kLogits:
+      return "; use --logits for raw scores";
+    case Remedy::kLogitsOrRenormalise:
+      return "; use --logits for raw scores or --renormalise for rounded ones";
+    case Remedy::kLogitsOrColumns:
+      return "; use --logits for raw scores, or leave a column that is no class out with --ignore-columns";
+    case Remedy::kColumns:
+      return "; leave a column that is no class out with --ignore-columns, by its name or its number from 0; "
+             "an entry that is both a name and a number is taken as the name";
+    case Remedy::kTrainingPrior:
+      return "; give the class mix it was trained on with --source-prior. Only if it was never trained on the class, "
+             "leave its column out instead with --ignore-columns and --renormalise (labels that are numbers then count "
+             "the columns that are left)";
+    case Remedy::kOwnLabels:
+      return "; leave --label-column and --labels out";
+    case Remedy::kDatasetSource:
+      return " with --from";
+    case Remedy::kGetDataset:
+      return "; \"labelshift data\" says how to get it";
+    case Remedy::kCpu:
+      return "; use --device cpu";
+    case Remedy::kMovedNet:
+      return "; if the net was moved, say where it is now with --model";
+    case Remedy::kOutputFolder:
+      return " with --output";
+    case Remedy::kResume:
+      return " (--resume or --output)";
+    case Remedy::kTolerance:
+      return " with --tolerance";
+    case Remedy::kIterations:
+      return " (--set max-iterations=N or --tolerance)";
+    case Remedy::kEstimator:
+      return " with --estimator";
+    case Remedy::kCalibration:
+      return " with --calibration";
+  }
+  return "";
+}
+
+}  // namespace labelshift::cli

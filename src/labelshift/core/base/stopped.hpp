@@ -1,8 +1,0 @@
-#pragma once
-
-namespace labelshift {
-
-/// Thrown out of work that its observer stopped.
-struct Stopped {};
-
-}  // namespace labelshift

@@ -1,0 +1,271 @@
+#include "labelshift/experiments/comparison_tables.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace labelshift {
+namespace {
+
+constexpr std::size_t kMostNodes = 10;  // that have a column each
+constexpr const char* kSpreadNote = "Spread is the standard deviation between the accuracies of the nodes.";
+
+Column text_column(const char* name, const char* key) {
+  return {.name = name, .key = key};
+}
+
+Column count_column(const char* name, const char* key) {
+  return {.name = name, .key = key, .kind = ColumnKind::kCount};
+}
+
+Column mean_column(const std::string& name, const std::string& key) {
+  return {.name = name, .key = key, .kind = ColumnKind::kMeanDeviation};
+}
+
+Column number_column(const std::string& name, const std::string& key, int digits = 4) {
+  return {.name = name, .key = key, .kind = ColumnKind::kNumber, .digits = digits};
+}
+
+template <typename Holds>
+bool any_row(const ComparisonResult& result, const Holds& holds) {
+  return std::any_of(result.rows.begin(), result.rows.end(), holds);
+}
+
+MeanDeviation of_paper(const PaperFigure& paper) {
+  return {paper.accuracy.value_or(kUnknown), paper.deviation.value_or(kUnknown)};
+}
+
+/// What an accuracy of the comparison is, as a sentence.
+std::string what_is_compared(const Experiment& experiment, const ComparisonResult& result) {
+  std::vector<MeanDeviation> nodes;
+  for (const RowResult& row : result.rows)
+    if (nodes.empty()) nodes = row.nodes;
+  const auto judged = static_cast<std::size_t>(
+      std::count_if(nodes.begin(), nodes.end(), [](const MeanDeviation& node) { return !std::isnan(node.mean); }));
+  std::string whose = judged == 1 ? "1 node" : fmt::format("{} nodes", judged);
+  if (judged < nodes.size())
+    whose = fmt::format("{} of {} nodes, those with labelled test examples,", judged, nodes.size());
+  const std::string what = experiment.report_node > 0
+                               ? fmt::format("The accuracy of node {}", experiment.report_node)
+                               : fmt::format("The average of the accuracies of {} on their test data", whose);
+  const std::size_t seeds = experiment.seeds.size();
+  return what + (seeds > 1 ? fmt::format(", mean +- standard deviation over {} seeds.", seeds) : ", one seed.");
+}
+
+Table average_table(const Experiment& experiment, const ComparisonResult& result) {
+  const bool paper = any_row(result, [](const RowResult& row) { return row.paper.accuracy.has_value(); });
+  const auto by_epochs = [](const ComparedRun& run) { return run.settings.federation.local.epochs > 0; };
+  const bool rounds = std::any_of(experiment.runs.begin(), experiment.runs.end(), by_epochs);
+  Table table{.columns = {text_column("run", "run"), mean_column("accuracy", "accuracy")},
+              .notes = {what_is_compared(experiment, result)}};
+  if (paper) table.columns.push_back(mean_column("paper", "paper"));
+  table.columns.push_back(count_column("iterations", "iterations"));
+  if (rounds) table.columns.push_back(count_column("rounds", "rounds"));
+  for (std::size_t r = 0; r < result.rows.size(); ++r) {
+    const RowResult& row = result.rows[r];
+    const FederationSettings& settings = experiment.runs[r].settings.federation;
+    std::vector<Cell>& line = table.rows.emplace_back(std::vector<Cell>{row.name, row.accuracy});
+    if (paper) line.emplace_back(of_paper(row.paper));
+    line.push_back(by_epochs(experiment.runs[r]) ? Cell() : Cell(settings.local.iterations(settings.rounds)));
+    if (rounds) line.emplace_back(std::int64_t{settings.rounds});
+  }
+  return table;
+}
+
+Table node_table(const ComparisonResult& result) {
+  std::size_t nodes = 0;
+  for (const RowResult& row : result.rows) nodes = std::max(nodes, row.nodes.size());
+  const std::size_t shown = nodes <= kMostNodes ? nodes : 0;
+  Table table{.columns = {text_column("run", "run"), mean_column("average", "average")}, .notes = {kSpreadNote}};
+  for (std::size_t k = 1; k <= shown; ++k)
+    table.columns.push_back(mean_column(fmt::format("node {}", k), fmt::format("node_{}", k)));
+  if (shown == 0)
+    table.columns.insert(table.columns.end(), {mean_column("worst", "worst"), mean_column("best", "best")});
+  table.columns.push_back(mean_column("spread", "spread"));
+  for (const RowResult& row : result.rows) {
+    std::vector<Cell>& line = table.rows.emplace_back(std::vector<Cell>{row.name, row.accuracy});
+    for (std::size_t k = 0; k < shown; ++k) line.push_back(k < row.nodes.size() ? Cell(row.nodes[k]) : Cell());
+    if (shown == 0) line.insert(line.end(), {row.worst, row.best});
+    line.emplace_back(row.spread);
+    if (!row.paper.accuracy) continue;
+    std::vector<Cell>& paper = table.rows.emplace_back(std::vector<Cell>{"  paper", of_paper(row.paper)});
+    for (std::size_t k = 0; k < std::min(shown, row.paper.nodes.size()); ++k)
+      paper.emplace_back(MeanDeviation{.mean = row.paper.nodes[k]});
+    paper.resize(table.columns.size());
+  }
+  return table;
+}
+
+Table spread_table(const ComparisonResult& result) {
+  Table table{
+      .columns = {text_column("run", "run"), mean_column("worst node", "worst"), mean_column("average", "average"),
+                  mean_column("best node", "best"), mean_column("spread", "spread")},
+      .notes = {kSpreadNote}};
+  for (const RowResult& row : result.rows)
+    table.rows.push_back({row.name, row.worst, row.accuracy, row.best, row.spread});
+  return table;
+}
+
+/// What can be said where test data have no labels, in words that nobody takes for a test accuracy.
+Table reweighted_table(const ComparisonResult& result) {
+  Table table{
+      .columns = {text_column("run", "run"),
+                  count_column("node", "node"),
+                  number_column("reweighted source accuracy", "reweighted_source_accuracy"),
+                  {.name = "95 % interval", .key = "reweighted", .kind = ColumnKind::kInterval},
+                  number_column("effective examples", "reweighted_effective_examples", 1)},
+      .notes = {"No test accuracy: held-out training examples, weighted to the label mix that was estimated for "
+                "test data without labels. It is as right as that estimate. First seed."}};
+  for (const RowResult& row : result.rows)
+    for (const NodeEvaluation& node : row.runs.empty() ? std::vector<NodeEvaluation>() : row.runs.front().last()) {
+      if (std::isnan(node.reweighted_accuracy) || !std::isnan(node.accuracy)) continue;
+      table.rows.push_back({row.name, std::int64_t{node.node + 1}, node.reweighted_accuracy,
+                            IntervalEnds{node.reweighted_low, node.reweighted_high}, node.reweighted_examples});
+    }
+  return table;
+}
+
+Table weight_table(const ComparisonResult& result) {
+  Column largest_column = number_column("largest", "largest_weight", 3);
+  largest_column.significant = true;
+  Column effective_column = number_column("effective examples", "effective_examples", 1);
+  effective_column.unit = "%";
+  Table table{.columns = {text_column("importance weights", "run"), largest_column, effective_column,
+                          number_column("error of sum q", "target_error", 3)}};
+  for (const RowResult& row : result.rows) {
+    std::vector<double> largest, effective, error;
+    for (const RunResult& run : row.runs) {
+      if (run.state.ratios.empty()) continue;
+      double most = 0.0, examples = 0.0, useful = 0.0;
+      for (const NodeRatio& node : run.state.ratios) {
+        most = std::max(most, node.largest);
+        examples += node.examples;
+        useful += node.effective_examples;
+      }
+      largest.push_back(most);
+      effective.push_back(useful / examples);
+      error.push_back(run.state.target_error);
+    }
+    if (largest.empty()) continue;
+    table.rows.push_back({row.name, *std::max_element(largest.begin(), largest.end()),
+                          100.0 * mean_deviation(effective).mean, mean_deviation(error).mean});
+  }
+  return table;
+}
+
+/// What the phases of the first seed that was run cost.
+std::vector<PhaseCost> first_costs(const RowResult& row) {
+  return row.runs.empty() ? std::vector<PhaseCost>() : row.runs.front().state.phases;
+}
+
+/// A column for every phase that any row has, and `cell` of what the phase cost a row; of the first seed.
+template <typename MakeCell>
+Table cost_table(const ComparisonResult& result, const char* name, const Column& like, const MakeCell& cell) {
+  Table table{.columns = {text_column(name, "run")}};
+  std::vector<std::string> phases;
+  for (const char* phase : {phase::kJoin, phase::kPredictor, phase::kRatio, phase::kTraining, phase::kEvaluation}) {
+    if (!any_row(result, [&](const RowResult& row) {
+          const auto costs = first_costs(row);
+          return std::any_of(costs.begin(), costs.end(), [&](const PhaseCost& cost) { return cost.name == phase; });
+        }))
+      continue;
+    phases.emplace_back(phase);
+    table.columns.push_back(like);
+    table.columns.back().name = table.columns.back().key = phase;
+  }
+  for (const RowResult& row : result.rows) {
+    std::vector<Cell>& line = table.rows.emplace_back(std::vector<Cell>{row.name});
+    line.resize(table.columns.size());
+    for (const PhaseCost& cost : first_costs(row)) {
+      const auto at = std::find(phases.begin(), phases.end(), cost.name);
+      if (at != phases.end()) line[static_cast<std::size_t>(at - phases.begin()) + 1] = cell(row, cost);
+    }
+  }
+  return table;
+}
+
+Table traffic_table(const ComparisonResult& result) {
+  Table table = cost_table(result, "rounds, bytes up / down a node", {.kind = ColumnKind::kTransfer},
+                           [](const RowResult& row, const PhaseCost& cost) {
+                             const auto nodes = static_cast<double>(std::max<std::size_t>(row.nodes.size(), 1));
+                             return Transfer{cost.rounds, static_cast<double>(cost.traffic.up) / nodes,
+                                             static_cast<double>(cost.traffic.down) / nodes};
+                           });
+  const bool summed = any_row(result, [](const RowResult& row) {
+    const auto costs = first_costs(row);
+    return std::any_of(costs.begin(), costs.end(),
+                       [](const PhaseCost& cost) { return cost.name == phase::kRatio && cost.rounds == 2; });
+  });
+  if (summed)
+    table.notes = {
+        "Ratios take one round in which a node sends its m numbers, and one that brings the sum of all nodes "
+        "back."};
+  return table;
+}
+
+Table time_table(const ComparisonResult& result) {
+  return cost_table(result, "time", {.kind = ColumnKind::kNumber, .digits = 1, .unit = "s"},
+                    [](const RowResult&, const PhaseCost& cost) { return cost.seconds; });
+}
+
+Table tuning_table(const ComparisonResult& result) {
+  const std::string tuned = fmt::format("tuned on seed {}", kTuningSeed);
+  Table table{.columns = {text_column(tuned.c_str(), "run"), text_column("chosen", "chosen"),
+                          count_column("of", "candidates")}};
+  for (const RowResult& row : result.rows)
+    if (!row.trials.empty() && !row.runs.empty())
+      table.rows.push_back({row.name, row.trials[row.chosen].settings, std::ssize(row.trials)});
+  return table;
+}
+
+}  // namespace
+
+std::vector<Table> comparison_tables(const Experiment& experiment, const ComparisonResult& result,
+                                     ComparisonView view) {
+  std::vector<Table> tables;
+  const auto add = [&](Table table) {
+    if (!table.rows.empty()) tables.push_back(std::move(table));
+  };
+  if (result.is_judged()) {
+    switch (view) {
+      case ComparisonView::kAverage:
+        add(average_table(experiment, result));
+        break;
+      case ComparisonView::kNodes:
+        add(node_table(result));
+        break;
+      case ComparisonView::kSpread:
+        add(spread_table(result));
+        break;
+    }
+  }
+  add(reweighted_table(result));
+  if (view != ComparisonView::kAverage) return tables;
+  add(weight_table(result));
+  add(traffic_table(result));
+  add(time_table(result));
+  add(tuning_table(result));
+  return tables;
+}
+
+Table evaluation_table(const ComparisonResult& result) {
+  Table table{.columns = {text_column("run", "run"),
+                          count_column("seed", "seed"),
+                          count_column("node", "node"),
+                          count_column("examples", "examples"),
+                          number_column("accuracy", "accuracy"),
+                          number_column("loss", "loss"),
+                          number_column("reweighted source accuracy", "reweighted_source_accuracy"),
+                          {.name = "95 % interval", .key = "reweighted", .kind = ColumnKind::kInterval},
+                          number_column("effective examples", "reweighted_effective_examples", 1)}};
+  for (const RowResult& row : result.rows)
+    for (const RunResult& run : row.runs)
+      for (const NodeEvaluation& node : run.last())
+        table.rows.push_back({row.name, static_cast<std::int64_t>(run.seed), std::int64_t{node.node + 1},
+                              std::int64_t{node.examples}, node.accuracy, node.loss, node.reweighted_accuracy,
+                              IntervalEnds{node.reweighted_low, node.reweighted_high}, node.reweighted_examples});
+  return table;
+}
+
+}  // namespace labelshift

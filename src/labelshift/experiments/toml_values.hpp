@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <toml++/toml.h>
+
+namespace labelshift {
+
+using TomlValue = std::unique_ptr<toml::node>;
+
+template <typename Node>
+TomlValue toml_value(Node value) {
+  return std::make_unique<Node>(std::move(value));
+}
+
+inline TomlValue text_value(const std::string& text) {
+  return toml_value(toml::value(text));
+}
+
+/// A value as it stands in a file. All strings are of one kind, in one pair of quotes: toml++ writes others that it
+/// reads as something else, such as one that begins with a line end.
+std::string toml_text(const toml::node& value);
+
+/// The same, but a string is what it says.
+std::string plain_text(const toml::node& value);
+
+}  // namespace labelshift

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/label_shift.hpp"
+#include "labelshift/report/prior_plot.hpp"
+#include "labelshift/report/table.hpp"
+#include "labelshift/report/verdict.hpp"
+
+namespace labelshift {
+
+/// What became of the target's predictions.
+struct Adaptation {
+  bool corrected = true;  // else they were left alone
+  Index rows = 0;
+  Index changed = 0;                 // rows whose most probable class is another than the classifier's
+  Index changed_by_calibration = 0;  // rows where it would be another after the calibration alone
+};
+
+/// A result and what it was asked for with.
+struct LabelShiftReport {
+  LabelShiftOptions options;
+  LabelShiftResult result;
+  std::vector<std::string> classes;      // (m)
+  std::vector<std::string> warnings;     // one sentence each
+  std::optional<Adaptation> adaptation;  // what was made of the predictions, by a caller that corrects them
+};
+
+/// A row for each class: its share in the source, its share in the target with an interval and, if it is given, its
+/// ratio with an interval.
+Table mix_table(const std::vector<std::string>& classes, const Eigen::VectorXd& source_prior,
+                const Eigen::VectorXd& target_prior, const Intervals& intervals,
+                const Eigen::VectorXd* ratio = nullptr);
+
+/// mix_table() of a report, whose notes say how the answer was found and what the tests say.
+Table report_table(const LabelShiftReport& report);
+
+/// The same as text.
+std::string report_text(const LabelShiftReport& report);
+
+/// Everything there is, for programs.
+std::string report_json(const LabelShiftReport& report);
+
+/// Source mix, target mix and intervals under the verdict.
+PriorPlot report_plot(const LabelShiftReport& report);
+
+/// What the tests say together.
+Verdict verdict_on(const LabelShiftResult& result, const std::vector<std::string>& classes);
+
+/// The verdict as a sentence.
+std::string verdict_line(const LabelShiftReport& report);
+
+/// Warnings about the result itself: what makes it worth little, and what to do about it.
+std::vector<Warning> result_warnings(const LabelShiftReport& report);
+
+/// Why the source examples tell nothing, to go on from "since"; empty if they do.
+std::string unusable_source(const SourceEvidence& evidence);
+/// The same as a warning, with what to check.
+std::optional<std::string> source_warning(const SourceEvidence& evidence, const std::vector<std::string>& classes);
+
+}  // namespace labelshift

@@ -1,0 +1,172 @@
+#include "labelshift/report/table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "labelshift/core/base/csv_cell.hpp"
+#include "labelshift/core/base/printable.hpp"
+#include "labelshift/report/json.hpp"
+
+namespace labelshift {
+namespace {
+
+// --- text
+// -------------------------------------------------------------------------------------------------------------
+
+std::string number_text(const Column& column, double value) {
+  if (std::isnan(value)) return "-";
+  return column.significant ? fmt::format("{:.{}g}", value, column.digits)
+                            : fmt::format("{:.{}f}", value, column.digits);
+}
+
+std::string bytes_text(double bytes) {
+  if (bytes < 10'000.0) return fmt::format("{:.0f} B", bytes);
+  if (bytes < 1e7) return fmt::format("{:.0f} kB", bytes / 1e3);
+  return bytes < 1e10 ? fmt::format("{:.0f} MB", bytes / 1e6) : fmt::format("{:.0f} GB", bytes / 1e9);
+}
+
+std::string value_text(const Column& column, const Cell& cell) {
+  const auto number = [&](double value) { return number_text(column, value); };
+  if (const auto* text = std::get_if<std::string>(&cell)) return printable(*text);
+  if (const auto* count = std::get_if<std::int64_t>(&cell)) return fmt::format("{}", *count);
+  if (const auto* value = std::get_if<double>(&cell)) return number(*value);
+  if (const auto* mean = std::get_if<MeanDeviation>(&cell))
+    return std::isnan(mean->deviation) ? number(mean->mean)
+                                       : fmt::format("{} +- {}", number(mean->mean), number(mean->deviation));
+  if (const auto* range = std::get_if<IntervalEnds>(&cell))
+    return fmt::format("{} to {}", number(range->low), number(range->high));
+  if (const auto* sent = std::get_if<Transfer>(&cell))
+    return fmt::format("{}, {} / {}", sent->rounds, bytes_text(sent->up), bytes_text(sent->down));
+  return "";
+}
+
+std::string cell_text(const Column& column, const Cell& cell) {
+  const std::string text = value_text(column, cell);
+  return text.empty() || text == "-" || column.unit.empty() ? text : fmt::format("{} {}", text, column.unit);
+}
+
+/// In characters: bytes that do not continue one, in UTF-8.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; }));
+}
+
+// --- programs
+// ---------------------------------------------------------------------------------------------------------
+
+std::vector<std::string> keys_of(const Column& column) {
+  switch (column.kind) {
+    case ColumnKind::kMeanDeviation:
+      return {column.key, column.key + "_sd"};
+    case ColumnKind::kInterval:
+      return {column.key + "_low", column.key + "_high"};
+    case ColumnKind::kTransfer:
+      return {column.key + "_rounds", column.key + "_up", column.key + "_down"};
+    case ColumnKind::kText:
+    case ColumnKind::kCount:
+    case ColumnKind::kNumber:
+      break;
+  }
+  return {column.key};
+}
+
+/// A value for each of the keys.
+std::vector<Json> values_of(const Column& column, const Cell& cell) {
+  if (const auto* text = std::get_if<std::string>(&cell)) return {*text};
+  if (const auto* count = std::get_if<std::int64_t>(&cell)) return {*count};
+  if (const auto* value = std::get_if<double>(&cell)) return {json_number(*value)};
+  if (const auto* mean = std::get_if<MeanDeviation>(&cell))
+    return {json_number(mean->mean), json_number(mean->deviation)};
+  if (const auto* range = std::get_if<IntervalEnds>(&cell)) return {json_number(range->low), json_number(range->high)};
+  if (const auto* sent = std::get_if<Transfer>(&cell))
+    return {sent->rounds, json_number(sent->up), json_number(sent->down)};
+  return std::vector<Json>(keys_of(column).size());
+}
+
+std::string csv_value(const Json& value) {
+  if (value.is_null()) return "";
+  if (value.is_string()) return csv_cell(value.get<std::string>());
+  if (value.is_number_float()) return fmt::format("{}", value.get<double>());  // the shortest that reads back
+  return value.dump();
+}
+
+/// Cells are of the kind that their column says, and there is one for each.
+[[maybe_unused]] bool is_consistent(const Table& table) {
+  const auto fits = [](const Column& column, const Cell& cell) {
+    return cell.index() == 0 || cell.index() == static_cast<std::size_t>(column.kind) + 1;
+  };
+  return std::all_of(table.rows.begin(), table.rows.end(), [&](const std::vector<Cell>& row) {
+    return row.size() == table.columns.size() &&
+           std::equal(table.columns.begin(), table.columns.end(), row.begin(), fits);
+  });
+}
+
+}  // namespace
+
+std::string table_text(const Table& table) {
+  assert(is_consistent(table));
+  std::vector<std::vector<std::string>> lines{{}};
+  for (const Column& column : table.columns) lines[0].push_back(printable(column.name));
+  for (const std::vector<Cell>& row : table.rows) {
+    std::vector<std::string>& line = lines.emplace_back();
+    for (std::size_t k = 0; k < row.size(); ++k) line.push_back(cell_text(table.columns[k], row[k]));
+  }
+  std::vector<std::size_t> widths(table.columns.size());
+  for (const auto& line : lines)
+    for (std::size_t k = 0; k < line.size(); ++k) widths[k] = std::max(widths[k], width_of(line[k]));
+  std::string text = table.title.empty() ? "" : printable(table.title) + '\n';
+  for (const auto& line : lines) {
+    std::string whole;
+    for (std::size_t k = 0; k < line.size(); ++k) {
+      const std::string padding(widths[k] - width_of(line[k]), ' ');
+      if (k > 0) whole += "  ";
+      whole += table.columns[k].kind == ColumnKind::kText ? line[k] + padding : padding + line[k];
+    }
+    whole.erase(whole.find_last_not_of(' ') + 1);
+    text += whole + '\n';
+  }
+  for (const std::string& note : table.notes) text += note + '\n';
+  return text;
+}
+
+std::string table_csv(const Table& table, bool with_keys) {
+  assert(is_consistent(table));
+  std::string text;
+  const auto add_line = [&](const std::vector<std::string>& cells) {
+    for (std::size_t k = 0; k < cells.size(); ++k) text += (k > 0 ? "," : "") + cells[k];
+    text += '\n';
+  };
+  std::vector<std::string> keys;
+  for (const Column& column : table.columns)
+    for (std::string& key : keys_of(column)) keys.push_back(std::move(key));
+  if (with_keys) add_line(keys);
+  for (const std::vector<Cell>& row : table.rows) {
+    std::vector<std::string> cells;
+    for (std::size_t k = 0; k < row.size(); ++k)
+      for (const Json& value : values_of(table.columns[k], row[k])) cells.push_back(csv_value(value));
+    add_line(cells);
+  }
+  return text;
+}
+
+std::string table_json(const Table& table) {
+  assert(is_consistent(table));
+  Json json{{"title", table.title}, {"columns", Json::array()}, {"rows", Json::array()}, {"notes", table.notes}};
+  for (const Column& column : table.columns)
+    json["columns"].push_back({{"key", column.key}, {"name", column.name}, {"unit", column.unit}});
+  for (const std::vector<Cell>& row : table.rows) {
+    Json object = Json::object();
+    for (std::size_t k = 0; k < row.size(); ++k) {
+      const std::vector<std::string> keys = keys_of(table.columns[k]);
+      const std::vector<Json> values = values_of(table.columns[k], row[k]);
+      for (std::size_t part = 0; part < keys.size(); ++part) object[keys[part]] = values[part];
+    }
+    json["rows"].push_back(std::move(object));
+  }
+  return json_text(json);
+}
+
+}  // namespace labelshift

@@ -1,0 +1,152 @@
+#include "labelshift/experiments/comparison_tables.hpp"
+
+#include <gmock/gmock.h>
+
+#include "labelshift/experiments/comparison_figures.hpp"
+
+namespace labelshift {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+/// The run of a seed whose two nodes have these accuracies after one round and after two.
+RunResult run_of(std::uint64_t seed, double first, double second) {
+  RunResult run{.seed = seed};
+  for (const int round : {1, 2})
+    for (const Index node : {0, 1})
+      run.state.history.push_back(
+          {.round = round, .node = node, .examples = 10, .accuracy = (node == 0 ? first : second) / (3 - round)});
+  run.state.phases = {{.name = phase::kJoin, .rounds = 1, .traffic = {.down = 80, .up = 40}, .seconds = 0.25},
+                      {.name = phase::kRatio, .rounds = 2, .traffic = {.down = 200, .up = 100}, .seconds = 1.5}};
+  return run;
+}
+
+class ComparisonTables : public testing::Test {
+ protected:
+  ComparisonTables() {
+    experiment_.title = "Title";
+    experiment_.seeds = {3, 4};
+    experiment_.runs.resize(2);
+    experiment_.runs[0].settings.federation.rounds = 2;
+    experiment_.runs[0].settings.federation.local.steps = 5;
+    experiment_.runs[1].settings.federation.rounds = 2;
+    RowResult weighted{.name = "IW-ERM", .paper = {.accuracy = 0.75, .deviation = 0.5, .nodes = {0.7, 0.8}}};
+    weighted.runs = {run_of(3, 0.5, 1.0), run_of(4, 0.25, 0.75)};
+    weighted.runs[0].state.ratios = {{.largest = 200.0, .examples = 100.0, .effective_examples = 10.0},
+                                     {.largest = 3.0, .examples = 100.0, .effective_examples = 30.0}};
+    weighted.runs[0].state.target_error = 0.125;
+    weighted.accuracy = mean_deviation({0.75, 0.5});
+    weighted.nodes = {mean_deviation({0.5, 0.25}), mean_deviation({1.0, 0.75})};
+    weighted.worst = weighted.nodes[0];
+    weighted.best = weighted.nodes[1];
+    weighted.spread = mean_deviation({0.35, 0.35});
+    result_.rows = {weighted, {.name = "FedAvg"}};  // all runs of the second failed
+  }
+
+  std::vector<Table> tables(ComparisonView view) const { return comparison_tables(experiment_, result_, view); }
+
+  Experiment experiment_;
+  ComparisonResult result_;
+};
+
+TEST_F(ComparisonTables, ShowAveragesWithWeightsTrafficAndTime) {
+  const std::vector<Table> shown = tables(ComparisonView::kAverage);
+  ASSERT_THAT(shown, SizeIs(4));
+  EXPECT_EQ(table_csv(shown[0]),
+            "run,accuracy,accuracy_sd,paper,paper_sd,iterations\n"
+            "IW-ERM,0.625,0.1767766952966369,0.75,0.5,10\n"
+            "FedAvg,,,,,2\n");
+  EXPECT_THAT(shown[0].notes,
+              ElementsAre("The average of the accuracies of 2 nodes on their test data, mean +- standard "
+                          "deviation over 2 seeds."));
+  EXPECT_EQ(table_csv(shown[1]), "run,largest_weight,effective_examples,target_error\nIW-ERM,200,20,0.125\n");
+  EXPECT_EQ(table_csv(shown[2]),  // of the first seed, a node
+            "run,join_rounds,join_up,join_down,ratio_rounds,ratio_up,ratio_down\n"
+            "IW-ERM,1,20,40,2,50,100\n"
+            "FedAvg,,,,,,\n");
+  EXPECT_THAT(shown[2].notes, ElementsAre(HasSubstr("one that brings the sum of all nodes back")));
+  EXPECT_EQ(table_text(shown[3]),
+            "time     join  ratio\n"
+            "IW-ERM  0.2 s  1.5 s\n"
+            "FedAvg\n");
+}
+
+TEST_F(ComparisonTables, CountRoundsWhereNodesTakeWholePasses) {
+  experiment_.runs[1].settings.federation.local.epochs = 1;
+  EXPECT_EQ(table_csv(tables(ComparisonView::kAverage)[0]),
+            "run,accuracy,accuracy_sd,paper,paper_sd,iterations,rounds\n"
+            "IW-ERM,0.625,0.1767766952966369,0.75,0.5,10,2\n"
+            "FedAvg,,,,,,2\n");
+}
+
+TEST_F(ComparisonTables, ShowEveryNodeNextToThePapers) {
+  result_.rows[0].spread = {0.35, 0.0};
+  const std::vector<Table> shown = tables(ComparisonView::kNodes);
+  ASSERT_THAT(shown, SizeIs(1));
+  EXPECT_EQ(table_csv(shown[0]),
+            "run,average,average_sd,node_1,node_1_sd,node_2,node_2_sd,spread,spread_sd\n"
+            "IW-ERM,0.625,0.1767766952966369,0.375,0.1767766952966369,0.875,0.1767766952966369,0.35,0\n"
+            "\"  paper\",0.75,0.5,0.7,,0.8,,,\n"
+            "FedAvg,,,,,,,,\n");
+}
+
+TEST_F(ComparisonTables, ShowTheWorstAndTheBestOfManyNodes) {
+  result_.rows[0].nodes.resize(11);
+  const std::vector<Table> shown = tables(ComparisonView::kNodes);
+  EXPECT_THAT(table_text(shown[0]), testing::ContainsRegex("^run +average +worst +best +spread\n"));
+}
+
+TEST_F(ComparisonTables, HaveARowForEveryRunAndNode) {
+  EXPECT_EQ(table_csv(evaluation_table(result_)),
+            "run,seed,node,examples,accuracy,loss,reweighted_source_accuracy,reweighted_low,reweighted_high,"
+            "reweighted_effective_examples\n"
+            "IW-ERM,3,1,10,0.5,,,,,\n"
+            "IW-ERM,3,2,10,1,,,,,\n"
+            "IW-ERM,4,1,10,0.25,,,,,\n"
+            "IW-ERM,4,2,10,0.75,,,,,\n");
+}
+
+TEST_F(ComparisonTables, CallWhatIsKnownWithoutTestLabelsByItsOwnName) {
+  for (RunResult& run : result_.rows[0].runs)
+    for (NodeEvaluation& one : run.state.history) {
+      one.accuracy = kUnknown;
+      one.reweighted_accuracy = 0.5;
+      one.reweighted_low = 0.25;
+      one.reweighted_high = 0.75;
+      one.reweighted_examples = 12.5;
+    }
+  result_.rows[0].accuracy = {};
+  const std::vector<Table> shown = tables(ComparisonView::kSpread);
+  ASSERT_THAT(shown, SizeIs(1));
+  EXPECT_EQ(table_csv(shown[0]),
+            "run,node,reweighted_source_accuracy,reweighted_low,reweighted_high,reweighted_effective_examples\n"
+            "IW-ERM,1,0.5,0.25,0.75,12.5\n"
+            "IW-ERM,2,0.5,0.25,0.75,12.5\n");
+  EXPECT_THAT(shown[0].notes, ElementsAre(testing::StartsWith("No test accuracy: ")));
+}
+
+TEST_F(ComparisonTables, SayWhatWasTuned) {
+  result_.rows[0].trials = {{.settings = "a = 1"}, {.settings = "a = 2"}, {.settings = "a = 3"}};
+  result_.rows[0].chosen = 1;
+  EXPECT_EQ(table_csv(tables(ComparisonView::kAverage).back()), "run,chosen,candidates\nIW-ERM,\"a = 2\",3\n");
+}
+
+TEST_F(ComparisonTables, BecomeLinesAndRangesOfTheRowsThatRan) {
+  const LinePlot lines = accuracy_plot(experiment_, result_);
+  ASSERT_THAT(lines.panels[0].series, SizeIs(1));
+  const LineSeries& line = lines.panels[0].series[0];
+  EXPECT_THAT(line.x, ElementsAre(5.0, 10.0));  // iterations: five steps a round
+  EXPECT_THAT(line.y, ElementsAre(0.3125, 0.625));
+  EXPECT_THAT(line.high, ElementsAre(testing::DoubleNear(0.3125 + 0.1767766952966369 / 2.0, 1e-15),
+                                     testing::DoubleNear(0.625 + 0.1767766952966369, 1e-15)));
+  const RangePlot ranges = spread_plot(experiment_, result_);
+  ASSERT_THAT(ranges.rows, SizeIs(1));
+  EXPECT_EQ(ranges.rows[0].worst.value, 0.375);
+  EXPECT_EQ(ranges.rows[0].average.value, 0.625);
+  EXPECT_EQ(ranges.rows[0].best.value, 0.875);
+}
+
+}  // namespace
+}  // namespace labelshift
