@@ -104,5 +104,19 @@ TEST(Survival, IsOneFromZeroDownAndZeroAtInfinity) {
   EXPECT_EQ(f_survival(std::numeric_limits<double>::infinity(), 3, 5), 0.0);
 }
 
+TEST(Survival, EndsForStatisticsOfAnySize) {
+  for (const double degrees : {1.0, 9.0, 1e5}) {
+    EXPECT_EQ(chi_squared_survival(1e308, degrees), 0.0);
+    EXPECT_EQ(chi_squared_survival(5e-324, degrees), 1.0);
+    EXPECT_EQ(chi_squared_survival(std::numeric_limits<double>::quiet_NaN(), degrees), 1.0);
+    EXPECT_EQ(f_survival(1e308, degrees, 1e6), 0.0);
+    EXPECT_EQ(f_survival(std::numeric_limits<double>::quiet_NaN(), degrees, 1e6), 1.0);
+  }
+}
+
+TEST(NormalQuantile, IsFiniteForTheSmallestProbability) {
+  EXPECT_NEAR(normal_quantile(std::numeric_limits<double>::denorm_min()), -38.4674056, 1e-7);
+}
+
 }  // namespace
 }  // namespace labelshift
