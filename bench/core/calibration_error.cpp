@@ -22,7 +22,7 @@
 #include "labelshift/core/base/rng.hpp"
 #include "labelshift/core/estimators/estimators.hpp"
 #include "labelshift/core/label_shift.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/data/datasets/class_names.hpp"
 #include "labelshift/data/files/label_file.hpp"
 #include "labelshift/data/files/matrix_file.hpp"

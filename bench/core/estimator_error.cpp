@@ -10,7 +10,7 @@
 
 #include "labelshift/core/calibration/calibration.hpp"
 #include "labelshift/core/estimators/estimators.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 #include "tests/core/gaussian_problem.hpp"
 
 int main() {

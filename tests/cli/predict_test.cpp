@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "labelshift/core/calibration/calibration.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/data/files/matrix_file.hpp"
 #include "tests/cli/run_command.hpp"
 
@@ -47,6 +49,23 @@ TEST_F(PredictCommand, WritesCalibratedProbabilitiesRawOnesOrLogits) {
   EXPECT_GT((calibrated - raw).cwiseAbs().maxCoeff(), 0.05);  // zeta = 1 is under-confident
   EXPECT_THAT(bytes_of(path("raw.npy")), testing::HasSubstr("'<f4'"));
   EXPECT_EQ(predict("raw.csv", "--raw").cast<float>(), raw.cast<float>());
+}
+
+TEST_F(PredictCommand, NamesAnExampleThatTheNetGivesNoNumber) {
+  std::ofstream(path("train.csv")) << "x,y,label\n0,1,a\n1,0,b\n0,1,a\n1,0,b\n0,2,a\n2,0,b\n";
+  std::ofstream(path("new.csv")) << "x,y,label\n0,1,a\n3e38,-3e38,b\n";
+  const CommandResult trained = labelshift(
+      "train --data train.csv --label-column label --model logistic --zeta 0 --epochs 50 --calibration none --output "
+      "q");
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  for (const char* what : {"", " --logits"}) {
+    const CommandResult result =
+        labelshift(std::string("predict --predictor q --data new.csv --label-column label --output out.npy") + what);
+    EXPECT_EQ(result.status, 3);
+    EXPECT_THAT(result.err,
+                testing::HasSubstr("new.csv, example 2: the net gives it a score that is not finite; look"));
+    EXPECT_FALSE(std::filesystem::exists(path("out.npy")));
+  }
 }
 
 TEST_F(PredictCommand, FeedsEstimate) {

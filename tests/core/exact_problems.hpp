@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "labelshift/core/base/rng.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 
 namespace labelshift {
 

@@ -9,7 +9,7 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/estimators/estimators.hpp"
 #include "labelshift/core/inference/bootstrap.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 #include "tests/core/gaussian_problem.hpp"
 
 namespace labelshift {
@@ -97,6 +97,20 @@ TEST_F(LabelShiftTest, OnlyRelativeWeightsMatter) {
   }
 }
 
+TEST_F(LabelShiftTest, CountsTheTargetsEffectiveRows) {
+  std::vector<double> weights(3000, 1.0);
+  std::fill_n(weights.begin(), 1500, 3.0);  // (1500 * 3 + 1500)^2 / (1500 * 9 + 1500) = 2400 rows
+  LabelShiftOptions options;
+  options.bound_terms = true;
+  EXPECT_EQ(analyse_label_shift(known_, options).target_rows, 3000.0);
+  known_.target_weights = weights;
+  const LabelShiftResult result = analyse_label_shift(known_, options);
+  EXPECT_NEAR(result.target_rows, 2400.0, 1e-9);
+  // 4 sqrt(log(4 / delta) / n).
+  EXPECT_NEAR(result.bound_terms->sampling_term, 4.0 * std::sqrt(std::log(4.0 / result.bound_terms->delta) / 2400.0),
+              1e-12);
+}
+
 TEST_F(LabelShiftTest, RefusesAClassWhoseWeightIsNextToNothing) {
   std::vector<double> weights(source_.labels.size(), 1.0);
   weights[0] = 1e300;
@@ -146,6 +160,29 @@ TEST_F(LabelShiftTest, SeesLabelsThatAreOfOtherRows) {
     for (const double p : wrong.source_prior) entropy -= p * std::log(p);
     EXPECT_NEAR(wrong.source_evidence->prior_entropy, entropy, 1e-12);
   }
+}
+
+TEST_F(LabelShiftTest, KnowsTheEvidenceByTheCalibrationOfTheEstimateAndItsNoise) {
+  const LabelShiftResult result = analyse_label_shift(known_, {});
+  EXPECT_EQ(result.source_evidence->nll, result.calibration_choice->for_estimate().nll);
+  EXPECT_EQ(result.source_evidence->nll_error, result.calibration_choice->for_estimate().nll_error);
+  EXPECT_GT(result.source_evidence->nll_error, 0.0);
+  // Two standard errors below the entropy of the label mix: 1/2 + 2/8 < 3/4 is wrong.
+  EXPECT_TRUE((SourceEvidence{.nll = 0.5, .nll_error = 0.125, .prior_entropy = 0.76}.says_labels()));
+  EXPECT_FALSE((SourceEvidence{.nll = 0.5, .nll_error = 0.125, .prior_entropy = 0.75}.says_labels()));
+
+  // A candidate that is made up: its NLL is taken where it says labels, and that of bcts where it does not.
+  CalibrationChoice choice;
+  choice.candidates = {{.nll = 0.25, .nll_error = 0.125}};
+  const SourceEvidence good = source_evidence(*known_.source, choice);
+  EXPECT_EQ(good.nll, 0.25);
+  EXPECT_EQ(good.nll_error, 0.125);
+  choice.candidates = {{.nll = 0.25, .nll_error = 0.5}};
+  const SourceEvidence mended = source_evidence(*known_.source, choice);
+  const CalibrationKind bcts[] = {CalibrationKind::kBiasCorrected};
+  const CalibrationChoice by_bcts = choose_calibration(bcts, known_.source->scores, known_.source->labels);
+  EXPECT_EQ(mended.nll, by_bcts.for_estimate().nll);
+  EXPECT_EQ(mended.nll_error, by_bcts.for_estimate().nll_error);
 }
 
 TEST_F(LabelShiftTest, SeesColumnsInAnotherOrderThanTheLabels) {

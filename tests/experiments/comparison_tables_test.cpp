@@ -86,16 +86,18 @@ TEST_F(ComparisonTables, ShowEveryNodeNextToThePapers) {
   const std::vector<Table> shown = tables(ComparisonView::kNodes);
   ASSERT_THAT(shown, SizeIs(1));
   EXPECT_EQ(table_csv(shown[0]),
-            "run,average,average_sd,node_1,node_1_sd,node_2,node_2_sd,spread,spread_sd\n"
-            "IW-ERM,0.625,0.1767766952966369,0.375,0.1767766952966369,0.875,0.1767766952966369,0.35,0\n"
-            "\"  paper\",0.75,0.5,0.7,,0.8,,,\n"
-            "FedAvg,,,,,,,,\n");
+            "run,by,average,average_sd,node_1,node_1_sd,node_2,node_2_sd,spread,spread_sd\n"
+            "IW-ERM,labelshift,0.625,0.1767766952966369,0.375,0.1767766952966369,0.875,0.1767766952966369,0.35,0\n"
+            "IW-ERM,paper,0.75,0.5,0.7,,0.8,,,\n"
+            "FedAvg,labelshift,,,,,,,,\n");
+  result_.rows[0].paper = {};
+  EXPECT_THAT(table_csv(tables(ComparisonView::kNodes)[0]), testing::StartsWith("run,average,average_sd,node_1,"));
 }
 
 TEST_F(ComparisonTables, ShowTheWorstAndTheBestOfManyNodes) {
   result_.rows[0].nodes.resize(11);
   const std::vector<Table> shown = tables(ComparisonView::kNodes);
-  EXPECT_THAT(table_text(shown[0]), testing::ContainsRegex("^run +average +worst +best +spread\n"));
+  EXPECT_THAT(table_text(shown[0]), testing::ContainsRegex("^run +by +average +worst +best +spread\n"));
 }
 
 TEST_F(ComparisonTables, HaveARowForEveryRunAndNode) {
@@ -131,6 +133,45 @@ TEST_F(ComparisonTables, SayWhatWasTuned) {
   result_.rows[0].trials = {{.settings = "a = 1"}, {.settings = "a = 2"}, {.settings = "a = 3"}};
   result_.rows[0].chosen = 1;
   EXPECT_EQ(table_csv(tables(ComparisonView::kAverage).back()), "run,chosen,candidates\nIW-ERM,\"a = 2\",3\n");
+}
+
+TEST_F(ComparisonTables, AreTextWithNotesFailuresAndFiles) {
+  result_.folder = "out";
+  result_.summary = "out/summary.json";
+  result_.table = "out/nodes.csv";
+  result_.figure = "out/accuracy.svg";
+  result_.spread_figure = "out/spread.svg";
+  result_.notes = {"A note."};
+  std::string shown;
+  for (const Table& table : tables(ComparisonView::kSpread)) shown += table_text(table) + "\n";
+  EXPECT_EQ(comparison_text(experiment_, result_, ComparisonView::kSpread, "; look"),
+            "Title\n\n" + shown +
+                "Note: A note.\nFigure:  out/spread.svg\nSummary: out/summary.json\nNodes:   out/nodes.csv\n");
+  result_.failures = {{"FedAvg", 3, Error(ErrorKind::kInput, "it broke")}};
+  EXPECT_THAT(comparison_text(experiment_, result_, ComparisonView::kAverage),
+              testing::EndsWith("Note: A note.\nFailed: FedAvg, seed 3: it broke\nFigure:  out/accuracy.svg\n"
+                                "Summary: out/summary.json\nNodes:   out/nodes.csv\n"));
+}
+
+TEST_F(ComparisonTables, SayWhereNothingWasRun) {
+  result_.folder = "out";
+  for (RunResult& run : result_.rows[0].runs) run.was_there = true;
+  EXPECT_THAT(comparison_notes(result_, "; do this"),
+              ElementsAre("all of this was in out already and nothing was run; do this."));
+  result_.failures = {{"FedAvg", 3, Error(ErrorKind::kInput, "it broke")}};
+  EXPECT_TRUE(comparison_notes(result_).empty());
+  result_.failures.clear();
+  result_.rows[0].runs[1].was_there = false;
+  EXPECT_TRUE(comparison_notes(result_).empty());
+}
+
+TEST_F(ComparisonTables, EndWithTheFirstFailure) {
+  EXPECT_FALSE(failure_of(result_));
+  result_.failures = {{"FedAvg", 3, Error(ErrorKind::kInput, "it broke")},
+                      {"FedAvg", 4, Error(ErrorKind::kSystem, "no disk")}};
+  ASSERT_TRUE(failure_of(result_));
+  EXPECT_EQ(failure_of(result_)->kind(), ErrorKind::kInput);
+  EXPECT_STREQ(failure_of(result_)->what(), "2 of 4 runs failed, the first: FedAvg, seed 3: it broke");
 }
 
 TEST_F(ComparisonTables, BecomeLinesAndRangesOfTheRowsThatRan) {

@@ -301,6 +301,13 @@ TEST_F(FederationRun, SaysThatAnotherVersionMadeTheRun) {
               HasSubstr("was begun by another version of labelshift (version = \"0.0.1\""));
 }
 
+TEST_F(FederationRun, RefusesToSaveEveryZeroRounds) {
+  RunTask never = task("run");
+  never.settings.checkpoint_every = 0;
+  expect_error(ErrorKind::kUsage, "run.checkpoint-every is 0, expected a whole number from 1 to 1000000000",
+               [&] { run_in_folder(never, {}); });
+}
+
 TEST_F(FederationRun, RefusesAFolderInUse) {
   fs::create_directories(path("run"));
   const int other = ::open(file("run/lock", "").c_str(), O_RDWR);

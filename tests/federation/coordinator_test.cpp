@@ -137,6 +137,24 @@ TEST(Coordinator, RefusesToCountANodeMoreThanOnceOrExamplesBelowZero) {
   EXPECT_EQ(error_of_lie(quick_settings(), TaskKind::kJoin, [](Answer& answer) { answer.numbers[8] = -1.0; }),
             "node 1: it says that its number of examples of a class is -1, expected 0 or more; does it run this "
             "version?");
+  // Three times three classes, then the number of values, two sums of them, and two sums of squares.
+  const auto lie_at = [](std::size_t place) {
+    return error_of_lie(quick_settings(), TaskKind::kJoin, [&](Answer& answer) { answer.numbers.at(place) = -1.0; });
+  };
+  EXPECT_THAT(lie_at(9), HasSubstr("node 1: it says that its number of values is -1, expected 0 or more"));
+  for (const std::size_t place : {12, 13})
+    EXPECT_THAT(lie_at(place), HasSubstr("node 1: it says that a sum of squares of its values is -1")) << place;
+}
+
+TEST(Coordinator, NeedsTrainingExamplesSomewhere) {
+  const FederatedData data = two_nodes();
+  const FederationSettings settings = quick_settings();
+  LocalFederation federation(settings, data);
+  Tampering engine(federation.engine(), [](Index, TaskKind task, Answer& answer) {
+    if (task == TaskKind::kJoin) std::fill(answer.numbers.begin(), answer.numbers.end(), 0.0);
+  });
+  EXPECT_EQ(error_of(ErrorKind::kInput, [&] { run_federation(settings, federation.task(), engine); }),
+            "no node has a training example; give the nodes some");
 }
 
 TEST(Coordinator, RefusesTargetsThatAreNoShares) {
@@ -187,6 +205,11 @@ TEST(Coordinator, RefusesAPredictorThatIsNone) {
               HasSubstr("node 1: it says that the share of a class in its source is -0.5, expected 0 to 1"));
   EXPECT_THAT(error([](Share::Report& report) { report.predictor.prior.setZero(); }),
               HasSubstr("node 1: it says that the sum of the shares in its source is 0, expected 1;"));
+  // The node that lies is named, not those that the predictor is handed on to.
+  EXPECT_EQ(error([](Share::Report& report) { report.predictor.scale[1] = 2e100; }),
+            "node 1: a message has a calibration with a scale or bias beyond 1e+100");
+  EXPECT_EQ(error([](Share::Report& report) { report.predictor.bias[2] = -2e100; }),
+            "node 1: a message has a calibration with a scale or bias beyond 1e+100");
 }
 
 TEST(Coordinator, RefusesJudgementsOfNegativeWeight) {

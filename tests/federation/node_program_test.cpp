@@ -111,7 +111,8 @@ TEST_F(NodeProgramTest, RefusesMessagesThatMakeNoSense) {
   EXPECT_THAT(refusal(TaskKind::kAssess, assess(-half, ones), nine), HasSubstr("below 0 as a prior"));
   EXPECT_THAT(refusal(TaskKind::kAssess, assess(0.0 * half, ones), nine), HasSubstr("a prior of zeros"));
   EXPECT_THAT(refusal(TaskKind::kAssess, assess(half, Eigen::Vector2d::Ones()), nine), HasSubstr("a calibration of 2"));
-  EXPECT_THAT(refusal(TaskKind::kAssess, assess(half, -1e300 * ones), nine), HasSubstr("a scale beyond 1e+100"));
+  EXPECT_THAT(refusal(TaskKind::kAssess, assess(half, -1e300 * ones), nine),
+              HasSubstr("a scale or bias beyond 1e+100"));
   EXPECT_THAT(refusal(TaskKind::kAssess, assess(half, ones), std::vector<float>(8)),
               HasSubstr("8 weights, expected 9"));
   EXPECT_THAT(refusal(TaskKind::kTargetTogether, to_bytes(TargetTogether::Request{1.0, half.head(2)}), nine),

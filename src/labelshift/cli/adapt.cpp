@@ -10,9 +10,9 @@
 #include "labelshift/cli/input.hpp"
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/base/error.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/data/files/matrix_writer.hpp"
-#include "labelshift/report/label_shift_report.hpp"
+#include "labelshift/report/adaptation_report.hpp"
 
 namespace labelshift::cli {
 namespace {
@@ -78,51 +78,13 @@ Adaptation write_rows(const AdaptOptions& options, const Input& input, const Lab
   return adapted;
 }
 
-std::string summary(const AdaptOptions& options, const LabelShiftReport& report) {
-  const LabelShiftResult& result = report.result;
-  const Adaptation& adapted = *report.adaptation;
-  Index most = 0;
-  (result.target_prior - result.source_prior).cwiseAbs().maxCoeff(&most);
-  const char* rows = adapted.rows == 1 ? "row" : "rows";
-  const std::string by_calibration =
-      adapted.changed_by_calibration > 0
-          ? fmt::format("; the calibration alone changes {}", adapted.changed_by_calibration)
-          : "";
-  std::string text =
-      adapted.corrected
-          ? fmt::format("Corrected {} {} for the class mix found by {}; {} predictions changed ({:.1f} %){}.\n",
-                        adapted.rows, rows, options.estimator.estimator, adapted.changed,
-                        100.0 * static_cast<double>(adapted.changed) / static_cast<double>(adapted.rows),
-                        by_calibration)
-          : fmt::format("Left {} {} as the classifier gave them, not calibrated either.\n", adapted.rows, rows);
-  if (adapted.corrected && verdict_on(result, report.classes).finding == Finding::kMoved)
-    text += fmt::format("Most moved: {}, from {:.4f} to {:.4f}.\n", report.classes[static_cast<std::size_t>(most)],
-                        result.source_prior[most], result.target_prior[most]);
-  text += verdict_line(report) + '\n';
+/// Where the files are.
+std::string file_lines(const AdaptOptions& options) {
+  std::string text;
   if (!options.output_probs.empty()) text += fmt::format("Probabilities: {}\n", options.output_probs);
   if (!options.output_labels.empty()) text += fmt::format("Labels: {}\n", options.output_labels);
   if (!options.report.empty()) text += fmt::format("Report: {}\n", options.report);
   return text;
-}
-
-/// What is to be said of a correction that the tests do not support.
-std::optional<std::string> doubt(const LabelShiftReport& report) {
-  const Finding finding = verdict_on(report.result, report.classes).finding;
-  if (!report.adaptation->corrected && finding == Finding::kWrongSource)
-    return "the source tells nothing, so the predictions were left alone";
-  if (!report.adaptation->corrected)
-    return report.result.fit_test
-               ? "the label-shift assumption does NOT fit, so the predictions were left alone"
-               : "the label-shift assumption could not be tested, so the predictions were left alone; drop --if-fits "
-                 "to have them corrected anyway";
-  if (finding == Finding::kWrongSource)
-    return "the source tells nothing, so the corrected predictions are likely worse than the classifier's own; "
-           "--if-fits leaves them alone then";
-  if (finding != Finding::kDoesNotFit) return std::nullopt;
-  return fmt::format(
-      "the label-shift assumption does NOT fit ({}), so the corrected predictions may be worse than the "
-      "classifier's own; --if-fits leaves them alone then",
-      p_value_text(report.result.fit_test->p_value));
 }
 
 void check_options(const AdaptOptions& options) {
@@ -149,15 +111,13 @@ void adapt(const AdaptOptions& options) {
   const bool fits = report.result.fit_test && finding != Finding::kDoesNotFit && finding != Finding::kWrongSource;
   report.adaptation = write_rows(options, input, report.result, fits || !options.if_fits, *progress);
   progress.reset();
-  for (const Warning& warning : result_warnings(report))
-    report.warnings.push_back(warning.sentence + advice(warning.remedy));
-  if (const auto warning = doubt(report)) report.warnings.push_back(*warning);
+  add_warnings(report);
   for (const std::string& warning : report.warnings) warn(warning);
   if (!options.report.empty()) write_whole(options.report, report_json(report));
   // Rows that went to standard output must stay the only thing there.
   for (const std::string& path : {options.output_probs, options.output_labels, options.report})
     if (path == "/dev/stdout") return;
-  print(summary(options, report));
+  print(adaptation_text(report) + file_lines(options));
 }
 
 }  // namespace

@@ -41,8 +41,17 @@ const char* advice(Remedy remedy) {
       return " with --estimator";
     case Remedy::kCalibration:
       return " with --calibration";
+    case Remedy::kCorrectIfFits:
+      return "; --if-fits leaves them alone then";
+    case Remedy::kCorrectAnyway:
+      return "; drop --if-fits to have them corrected anyway";
   }
   return "";
+}
+
+void add_warnings(LabelShiftReport& report) {
+  for (const Warning& warning : result_warnings(report))
+    report.warnings.push_back(warning.sentence + advice(warning.remedy));
 }
 
 }  // namespace labelshift::cli

@@ -8,9 +8,9 @@
 #include "labelshift/cli/progress.hpp"
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/json.hpp"
 #include "labelshift/data/datasets/dataset_install.hpp"
 #include "labelshift/data/datasets/known_datasets.hpp"
-#include "labelshift/report/json.hpp"
 
 namespace labelshift::cli {
 namespace {

@@ -36,8 +36,7 @@ LabelShiftReport make_report(const EstimateOptions& options) {
   const Input input = read_input(options.input, options.estimator, progress);
   LabelShiftReport report{.options = analysis, .classes = input.shown_names(), .warnings = input.warnings};
   report.result = analyse_label_shift(input.problem(), analysis, showing(progress));
-  for (const Warning& warning : result_warnings(report))
-    report.warnings.push_back(warning.sentence + advice(warning.remedy));
+  add_warnings(report);
   return report;
 }
 

@@ -5,9 +5,9 @@
 #include "labelshift/cli/commands.hpp"
 #include "labelshift/cli/input.hpp"
 #include "labelshift/cli/terminal.hpp"
+#include "labelshift/core/base/json.hpp"
 #include "labelshift/core/calibration/calibration.hpp"
 #include "labelshift/core/estimators/estimators.hpp"
-#include "labelshift/report/json.hpp"
 #ifdef LABELSHIFT_WITH_TORCH
 #include "labelshift/learning/methods.hpp"
 #endif

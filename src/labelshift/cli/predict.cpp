@@ -81,6 +81,16 @@ void check_columns(const PredictOptions& options, const Predictor& predictor, co
                           options.input.data, excerpt(*differ.first), options.predictor, excerpt(*differ.second)));
 }
 
+/// Throws Error{kInput} naming the example if the net gives it a score that is no number.
+void check_finite(const PredictOptions& options, std::span<const Index> rows, const RowMajorMatrix<float>& logits) {
+  for (Index i = 0; i < logits.rows(); ++i)
+    if (!logits.row(i).allFinite())
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{}, example {}: the net gives it a score that is not finite; look for extreme values in "
+                              "the example, or train the predictor again with a smaller learning rate",
+                              options.input.data, rows[static_cast<std::size_t>(i)] + 1));
+}
+
 /// Returns false if an interrupt ended it, and then leaves no file behind.
 bool write_predictions(const PredictOptions& options, Predictor& predictor, const Part& part, Progress& progress,
                        const DeferInterrupt& interrupt) {
@@ -93,11 +103,12 @@ bool write_predictions(const PredictOptions& options, Predictor& predictor, cons
   for (Index first = 0; first < n && !interrupt.requested(); first += kRows) {
     progress.show("predicting", static_cast<double>(first) / static_cast<double>(n));
     const Index count = std::min(kRows, n - first);
-    const RowMajorMatrix<float> logits =
-        evaluate_logits(*predictor.net, part.data, std::span(part.rows).subspan(first, count));
+    const auto rows = std::span(part.rows).subspan(first, count);
+    const RowMajorMatrix<float> logits = evaluate_logits(*predictor.net, part.data, rows);
+    check_finite(options, rows, logits);
     if (!options.logits) {
       probs.resize(count, m);
-      apply_calibration(calibration, {logits, /*logits=*/true}, 0, probs);
+      apply_calibration(calibration, Scores::known(logits, /*logits=*/true), 0, probs);
     }
     writer.append(options.logits ? logits : probs);
   }

@@ -89,8 +89,7 @@ void reproduce_federation(const PaperTable& table, const ReproduceOptions& optio
       }
       const ComparisonResult result = run_comparison(experiment, settings, showing(*progress, interrupt));
       progress.reset();
-      show_warnings(result);
-      print(comparison_text(experiment, result, table.view));
+      show_comparison(experiment, result, table.view);
       if (!failure) failure = failure_of(result);
       progress.emplace();
     }

@@ -88,9 +88,8 @@ void run_experiment(const RunCommandOptions& options) {
   try {
     const ComparisonResult result = run_comparison(experiment, settings, showing(*progress, interrupt));
     progress.reset();
-    show_warnings(result);
     const auto shown = std::find(kComparisonViews.begin(), kComparisonViews.end(), options.show);
-    print(comparison_text(experiment, result, static_cast<ComparisonView>(shown - kComparisonViews.begin())));
+    show_comparison(experiment, result, static_cast<ComparisonView>(shown - kComparisonViews.begin()));
     if (const auto failure = failure_of(result)) throw *failure;
   } catch (const Stopped&) {
     progress.reset();

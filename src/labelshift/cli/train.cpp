@@ -10,17 +10,15 @@
 #include "labelshift/cli/input.hpp"
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/base/error.hpp"
-#include "labelshift/core/base/version.hpp"
 #include "labelshift/data/datasets/known_datasets.hpp"
 #include "labelshift/data/datasets/splits.hpp"
 #include "labelshift/data/files/text_lines.hpp"
+#include "labelshift/experiments/training_report.hpp"
 #include "labelshift/learning/checkpoint.hpp"
 #include "labelshift/learning/evaluation.hpp"
 #include "labelshift/learning/model_selection.hpp"
 #include "labelshift/learning/predictor.hpp"
 #include "labelshift/learning/training_threads.hpp"
-#include "labelshift/report/json.hpp"
-#include "labelshift/report/table.hpp"
 
 namespace labelshift::cli {
 namespace {
@@ -50,25 +48,8 @@ struct TrainOptions {
   bool automatic() const { return zeta == kAuto; }
 };
 
-/// A part of the data, and how well the predictor does on it.
-struct PartQuality {
-  const char* name;
-  std::size_t examples;
-  Evaluation raw;
-  Evaluation calibrated;
-};
-
 /// What came of it.
-struct Trained {
-  std::size_t examples = 0;
-  double zeta = 0.0;
-  std::vector<double> cross_entropy;  // of each epoch; empty where the choice was automatic
-  int epochs = 0;
-  const char* stopped_by = "";
-  int resumed_from = 0;  // epochs
-  std::string calibration;
-  std::optional<Selection> selection;
-  std::vector<PartQuality> parts;
+struct Trained : TrainingReport {
   std::string interruption;  // what to say if there was one
 };
 
@@ -206,8 +187,10 @@ void train_several(const TrainOptions& options, const TrainingExamples& examples
     trained.selection = choose_predictor(net, examples, held_out, training_settings(options), selection,
                                          showing(progress, interrupt), options.checkpoint);
   } catch (const Stopped&) {
-    if (!options.checkpoint.empty())
-      trained.interruption = fmt::format("interrupted; the checkpoints in {} are intact", options.checkpoint);
+    if (!options.checkpoint.empty()) trained.interruption = "interrupted";
+    if (!options.checkpoint.empty() &&
+        std::filesystem::exists(selection_checkpoint(options.checkpoint, selection.zetas[0])))
+      trained.interruption += fmt::format("; the checkpoints in {} are intact", options.checkpoint);
     throw;
   }
   trained.resumed_from = trained.selection->resumed_from;
@@ -234,100 +217,6 @@ Calibration fit(const std::string& calibration, Net& net, const Dataset& data, s
       .calibration;
 }
 
-Json quality_object(const Evaluation& evaluation) {
-  return {{"accuracy", evaluation.accuracy}, {"nll", evaluation.quality.nll}, {"ece", evaluation.quality.ece}};
-}
-
-std::string json_text(const TrainOptions& options, const Trained& trained) {
-  Json json;
-  json["data"] = options.input.data;
-  json["model"] = options.model;
-  json["examples"] = trained.examples;
-  json["zeta"] = trained.zeta;
-  json["epochs"] = trained.epochs;
-  json["stopped_by"] = trained.stopped_by;
-  json["resumed_from"] = trained.resumed_from;
-  json["cross_entropy"] = trained.cross_entropy;
-  json["calibration"] = trained.calibration;
-  for (const PartQuality& part : trained.parts)
-    json["quality"][part.name] = {{"examples", part.examples},
-                                  {"raw", quality_object(part.raw)},
-                                  {"calibrated", quality_object(part.calibrated)}};
-  if (trained.selection) {
-    for (const Candidate& candidate : trained.selection->candidates)
-      json["candidates"].push_back({{"zeta", candidate.zeta},
-                                    {"epochs", candidate.epochs},
-                                    {"calibration", candidate.calibration},
-                                    {"error", candidate.error},
-                                    {"standard_error", candidate.standard_error}});
-  }
-  json["predictor"] = options.output;
-  json["seed"] = options.seed;
-  json["version"] = version();
-  return labelshift::json_text(json);
-}
-
-/// Every zeta, number of epochs and calibration that was tried.
-std::string candidates_table(const Selection& selection) {
-  Table table{
-      .columns = {{.name = "zeta", .key = "zeta"},
-                  {.name = "epochs", .key = "epochs", .kind = ColumnKind::kCount},
-                  {.name = "calibration", .key = "calibration"},
-                  {.name = "MSE of ratios", .key = "error", .kind = ColumnKind::kNumber, .digits = 5},
-                  {.name = "standard error", .key = "standard_error", .kind = ColumnKind::kNumber, .digits = 5}},
-      .notes = {"* chosen"}};
-  for (const Candidate& candidate : selection.candidates)
-    table.rows.push_back({fmt::format("{}{}", candidate.zeta, &candidate == &selection.best() ? " *" : ""),
-                          std::int64_t{candidate.epochs}, candidate.calibration, candidate.error,
-                          candidate.standard_error});
-  return table_text(table) + '\n';
-}
-
-/// What was chosen, why, and where the rest can be seen.
-std::string choice_text(const TrainOptions& options, const Selection& selection) {
-  const Candidate& best = selection.best();
-  return fmt::format(
-      "Chose zeta {}, {} epoch{} and calibration {} among {} candidates{}.\nIt errs least where held-out examples are "
-      "resampled to known class mixes: MSE of ratios {:.5f}, standard error {:.5f}.\n",
-      best.zeta, best.epochs, best.epochs == 1 ? "" : "s", best.calibration, selection.candidates.size(),
-      options.show_search ? "" : "; --show-search lists them all", best.error, best.standard_error);
-}
-
-std::string table_text(const TrainOptions& options, const Trained& trained) {
-  std::string text;
-  if (options.show_search) text += candidates_table(*trained.selection);
-  if (trained.selection) text += choice_text(options, *trained.selection);
-  text += fmt::format("Trained {} on {} examples of {} with zeta {}: {} epochs", options.model, trained.examples,
-                      options.input.data, trained.zeta, trained.epochs);
-  if (trained.resumed_from > 0)
-    text += fmt::format(" ({} {}before)", trained.resumed_from, trained.selection ? "of all trainings " : "of them ");
-  if (!trained.cross_entropy.empty())
-    text += fmt::format(", cross-entropy {:.4f} in the last", trained.cross_entropy.back());
-  text += ".\n";
-  if (!trained.parts.empty()) {
-    Table table{
-        .columns = {{.name = "", .key = "part"}, {.name = "examples", .key = "examples", .kind = ColumnKind::kCount}}};
-    for (const auto& [name, key] : {std::pair{"accuracy", "accuracy"},
-                                    {"NLL", "nll"},
-                                    {"ECE", "ece"},
-                                    {"calibrated: accuracy", "calibrated_accuracy"},
-                                    {"NLL", "calibrated_nll"},
-                                    {"ECE", "calibrated_ece"}})
-      table.columns.push_back({.name = name, .key = key, .kind = ColumnKind::kNumber});
-    for (const PartQuality& part : trained.parts) {
-      std::vector<Cell>& row = table.rows.emplace_back();
-      row = {part.name, static_cast<std::int64_t>(part.examples)};
-      for (const Evaluation* evaluation : {&part.raw, &part.calibrated})
-        for (const double value : {evaluation->accuracy, evaluation->quality.nll, evaluation->quality.ece})
-          row.emplace_back(value);
-    }
-    text += '\n' + table_text(table) + '\n';
-  }
-  if (trained.calibration != "none")
-    text += fmt::format("Calibration {} was fitted on the held-out examples.\n", trained.calibration);
-  return text + fmt::format("Predictor: {}\n", options.output);
-}
-
 void train(const TrainOptions& options) {
   check_options(options);
   check_outputs(std::array{OptionFile{"--output", options.output}},
@@ -340,7 +229,13 @@ void train(const TrainOptions& options) {
   const TrainAndTest& data = loaded.parts;
   check_trainable(data.train, options.input.data);
   const HoldOut rows = split(data.train, options);
-  Trained trained{.examples = rows.kept.size(), .calibration = options.calibration};
+  Trained trained;
+  trained.data = options.input.data;
+  trained.model = options.model;
+  trained.seed = options.seed;
+  trained.examples = rows.kept.size();
+  trained.calibration = options.calibration;
+  trained.predictor = options.output;
 
   const DeferInterrupt interrupt;  // before LibTorch starts threads, which take its mask over
   use_one_torch_thread();
@@ -375,7 +270,10 @@ void train(const TrainOptions& options) {
   save_predictor(options.output, predictor);
   progress.reset();
   if (!loaded.note.empty()) warn(loaded.note);
-  options.format == "json" ? print_json(json_text(options, trained)) : print(table_text(options, trained));
+  if (options.format == "json")
+    print_json(training_json(trained));
+  else
+    print(training_text(trained, {.listed = options.show_search, .hint = "; --show-search lists them all"}));
 }
 
 std::string model_names() {

@@ -13,11 +13,11 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/inference/incremental.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
 #include "labelshift/core/likelihood/renormalise.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/data/files/csv_reader.hpp"
-#include "labelshift/report/json.hpp"
 #include "labelshift/report/label_shift_report.hpp"
+#include "labelshift/report/watch_report.hpp"
 
 namespace labelshift::cli {
 namespace {
@@ -55,7 +55,8 @@ class Watch {
     if (input.source_prior && unseen.empty())
       weights = weights_for_prior(*input.source_prior, source.labels, source.weights);
     if (weights) source.weights = *weights;
-    if (!unseen.empty()) why_untested_ = "the source has no example of " + list_classes(unseen, classes_);
+    why_untested_ = why_fit_is_untested(unseen, classes_);
+    needs_calibrated_ = !unseen.empty();
     source_prior_ = input.source_prior ? *input.source_prior
                                        : label_prior(source.labels, source.weights, input.classes(),
                                                      options.estimator.smoothing, input.class_names);
@@ -123,24 +124,26 @@ class Watch {
   /// Prints the current answer.
   void look() {
     flush();
-    const IncrementalState state = estimator_->current();
-    const Verdict verdict = judge({.shift_test = state.shift_test,
-                                   .fit_test = state.fit_test,
-                                   .why_untested = why_untested_,
-                                   .needs_calibrated = why_untested_ != kTooFew,
-                                   .unusable_source = unusable_source_,
-                                   .level = options_.alarm});
+    WatchReport report{.classes = classes_,
+                       .source_prior = source_prior_,
+                       .state = estimator_->current(),
+                       .level = options_.level,
+                       .skipped_lines = skipped_lines_};
+    report.verdict = judge({.shift_test = report.state.shift_test,
+                            .fit_test = report.state.fit_test,
+                            .why_untested = why_untested_,
+                            .needs_calibrated = needs_calibrated_,
+                            .unusable_source = unusable_source_,
+                            .level = options_.alarm});
     if (options_.format == "json")
-      print_json(json_line(state, verdict));
+      print_json(watch_json(report));
     else if (options_.format == "csv")
-      print_data(csv_lines(state, verdict));
+      print_data(table_csv(watch_table(report), /*with_keys=*/!std::exchange(header_written_, true)));
     else
-      print(text(state, verdict));
+      print(watch_text(report));
   }
 
  private:
-  static Json numbers(const Eigen::VectorXd& values) { return std::vector<double>(values.begin(), values.end()); }
-
   static CalibratedProbabilities uncalibrated(const Scores& scores) {
     return apply_calibration(Calibration::identity(scores.cols()), scores);
   }
@@ -153,66 +156,12 @@ class Watch {
     pending_rows_ = 0;
   }
 
-  static bool is_alarm(const Verdict& verdict) {
-    return verdict.finding == Finding::kMoved || verdict.finding == Finding::kDoesNotFit;
-  }
-
-  std::string json_line(const IncrementalState& state, const Verdict& verdict) const {
-    Json json;
-    json["rows"] = static_cast<std::int64_t>(state.rows);
-    json["skipped_lines"] = skipped_lines_;
-    json["effective_rows"] = state.effective_rows;
-    json["classes"] = classes_;
-    json["source_prior"] = numbers(source_prior_);
-    json["target_prior"] = numbers(state.target_prior);
-    json["target_prior_low"] = numbers(state.intervals.prior_low);
-    json["target_prior_high"] = numbers(state.intervals.prior_high);
-    json["level"] = options_.level;
-    json["shift_test"] = {{"statistic", state.shift_test.statistic}, {"p_value", state.shift_test.p_value}};
-    json["fit_test"] = nullptr;
-    if (state.fit_test)
-      json["fit_test"] = {{"statistic", state.fit_test->statistic}, {"p_value", state.fit_test->p_value}};
-    json["verdict"] = to_string(verdict.finding);
-    json["verdict_text"] = verdict.text;
-    json["alarm"] = is_alarm(verdict);
-    return json_text(json, /*indent=*/-1);
-  }
-
-  Table table(const IncrementalState& state) const {
-    return mix_table(classes_, source_prior_, state.target_prior, state.intervals);
-  }
-
-  /// The table with all that is known of this look in every row.
-  std::string csv_lines(const IncrementalState& state, const Verdict& verdict) {
-    Table lines = table(state);
-    const auto add = [&](std::size_t at, const char* key, ColumnKind kind, const Cell& cell) {
-      lines.columns.insert(lines.columns.begin() + static_cast<std::ptrdiff_t>(at), {.key = key, .kind = kind});
-      for (auto& row : lines.rows) row.insert(row.begin() + static_cast<std::ptrdiff_t>(at), cell);
-    };
-    const auto add_last = [&](const char* key, ColumnKind kind, const Cell& cell) {
-      add(lines.columns.size(), key, kind, cell);
-    };
-    add(0, "rows", ColumnKind::kNumber, state.rows);
-    add_last("p_value", ColumnKind::kNumber, state.shift_test.p_value);
-    add_last("fit_p_value", ColumnKind::kNumber, state.fit_test ? Cell(state.fit_test->p_value) : Cell());
-    add_last("verdict", ColumnKind::kText, to_string(verdict.finding));
-    add_last("alarm", ColumnKind::kText, is_alarm(verdict) ? "true" : "false");
-    return table_csv(lines, /*with_keys=*/!std::exchange(header_written_, true));
-  }
-
-  std::string text(const IncrementalState& state, const Verdict& verdict) const {
-    const std::string skipped = skipped_lines_ == 0 ? "" : fmt::format(", bad lines skipped: {}", skipped_lines_);
-    return fmt::format("After {} row{}{}\n{}{}: {}.\n\n", state.rows, state.rows == 1.0 ? "" : "s", skipped,
-                       table_text(table(state)), is_alarm(verdict) ? "ALARM" : "No alarm", verdict.text);
-  }
-
-  static constexpr const char* kTooFew = "there are too few rows, or too few different predictions";
-
   const WatchOptions& options_;
   std::vector<std::string> classes_;
   std::vector<std::string> source_header_;
   std::vector<TableColumns> tables_;
-  std::string why_untested_ = kTooFew;  // why there is no fit test where there is none
+  std::string why_untested_;       // why there is no fit test where there is none
+  bool needs_calibrated_ = false;  // whether the shift test holds only for calibrated probabilities
   std::string unusable_source_;
   Calibration calibration_;
   Eigen::VectorXd source_prior_;

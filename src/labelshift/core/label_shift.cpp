@@ -13,8 +13,8 @@
 #include "labelshift/core/inference/bootstrap.hpp"
 #include "labelshift/core/inference/fit_hypothesis.hpp"
 #include "labelshift/core/inference/shift_hypothesis.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
 #include "labelshift/core/likelihood/row_block.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 
 namespace labelshift {
 namespace {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/json.hpp"
 #include "labelshift/core/base/version.hpp"
 #include "labelshift/data/files/output_file.hpp"
 #include "labelshift/experiments/comparison_figures.hpp"
@@ -16,7 +17,6 @@
 #include "labelshift/experiments/run_tasks.hpp"
 #include "labelshift/experiments/tuning.hpp"
 #include "labelshift/federation/setting_error.hpp"
-#include "labelshift/report/json.hpp"
 
 namespace labelshift {
 namespace {

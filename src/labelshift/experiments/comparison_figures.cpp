@@ -5,10 +5,10 @@
 #include <cmath>
 #include <set>
 
+#include "labelshift/report/series_style.hpp"
+
 namespace labelshift {
 namespace {
-
-constexpr std::size_t kMostLines = 16;  // that can be told apart
 
 std::string subtitle(const std::string& of_several, const Experiment& experiment, const ComparisonResult& result) {
   std::string text = experiment.seeds.size() > 1 ? of_several : "One seed.";
@@ -49,7 +49,7 @@ LinePlot accuracy_plot(const Experiment& experiment, const ComparisonResult& res
                                                         : "average accuracy of the nodes",
                   .x_scale = AxisScale::kLinear,
                   .y_scale = AxisScale::kLinear};
-  for (std::size_t r = 0; r < result.rows.size() && r < kMostLines; ++r)
+  for (std::size_t r = 0; r < result.rows.size() && r < kMaxSeriesStyles; ++r)
     if (!result.rows[r].runs.empty())
       panel.series.push_back(accuracy_line(experiment, result.rows[r], experiment.runs[r].settings.federation.local));
   const std::string of_several =

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "labelshift/experiments/evaluation_table.hpp"
 
 namespace labelshift {
 namespace {
@@ -11,25 +14,18 @@ namespace {
 constexpr std::size_t kMostNodes = 10;  // that have a column each
 constexpr const char* kSpreadNote = "Spread is the standard deviation between the accuracies of the nodes.";
 
-Column text_column(const char* name, const char* key) {
-  return {.name = name, .key = key};
-}
-
-Column count_column(const char* name, const char* key) {
-  return {.name = name, .key = key, .kind = ColumnKind::kCount};
-}
-
-Column mean_column(const std::string& name, const std::string& key) {
-  return {.name = name, .key = key, .kind = ColumnKind::kMeanDeviation};
-}
-
-Column number_column(const std::string& name, const std::string& key, int digits = 4) {
-  return {.name = name, .key = key, .kind = ColumnKind::kNumber, .digits = digits};
-}
-
 template <typename Holds>
 bool any_row(const ComparisonResult& result, const Holds& holds) {
   return std::any_of(result.rows.begin(), result.rows.end(), holds);
+}
+
+bool has_paper(const RowResult& row) {
+  return row.paper.accuracy.has_value();
+}
+
+template <typename Item>
+void append(std::vector<Item>& to, const std::vector<Item>& items) {
+  to.insert(to.end(), items.begin(), items.end());
 }
 
 MeanDeviation of_paper(const PaperFigure& paper) {
@@ -54,7 +50,7 @@ std::string what_is_compared(const Experiment& experiment, const ComparisonResul
 }
 
 Table average_table(const Experiment& experiment, const ComparisonResult& result) {
-  const bool paper = any_row(result, [](const RowResult& row) { return row.paper.accuracy.has_value(); });
+  const bool paper = any_row(result, has_paper);
   const auto by_epochs = [](const ComparedRun& run) { return run.settings.federation.local.epochs > 0; };
   const bool rounds = std::any_of(experiment.runs.begin(), experiment.runs.end(), by_epochs);
   Table table{.columns = {text_column("run", "run"), mean_column("accuracy", "accuracy")},
@@ -77,22 +73,29 @@ Table node_table(const ComparisonResult& result) {
   std::size_t nodes = 0;
   for (const RowResult& row : result.rows) nodes = std::max(nodes, row.nodes.size());
   const std::size_t shown = nodes <= kMostNodes ? nodes : 0;
-  Table table{.columns = {text_column("run", "run"), mean_column("average", "average")}, .notes = {kSpreadNote}};
+  const bool paper = any_row(result, has_paper);
+  Table table{.columns = {text_column("run", "run")}, .notes = {kSpreadNote}};
+  if (paper) table.columns.push_back(text_column("by", "by"));
+  table.columns.push_back(mean_column("average", "average"));
   for (std::size_t k = 1; k <= shown; ++k)
     table.columns.push_back(mean_column(fmt::format("node {}", k), fmt::format("node_{}", k)));
   if (shown == 0)
     table.columns.insert(table.columns.end(), {mean_column("worst", "worst"), mean_column("best", "best")});
   table.columns.push_back(mean_column("spread", "spread"));
   for (const RowResult& row : result.rows) {
-    std::vector<Cell>& line = table.rows.emplace_back(std::vector<Cell>{row.name, row.accuracy});
+    std::vector<Cell> line{row.name};
+    if (paper) line.emplace_back("labelshift");
+    line.emplace_back(row.accuracy);
     for (std::size_t k = 0; k < shown; ++k) line.push_back(k < row.nodes.size() ? Cell(row.nodes[k]) : Cell());
     if (shown == 0) line.insert(line.end(), {row.worst, row.best});
     line.emplace_back(row.spread);
-    if (!row.paper.accuracy) continue;
-    std::vector<Cell>& paper = table.rows.emplace_back(std::vector<Cell>{"  paper", of_paper(row.paper)});
+    table.rows.push_back(std::move(line));
+    if (!has_paper(row)) continue;
+    std::vector<Cell> theirs{row.name, "paper", of_paper(row.paper)};
     for (std::size_t k = 0; k < std::min(shown, row.paper.nodes.size()); ++k)
-      paper.emplace_back(MeanDeviation{.mean = row.paper.nodes[k]});
-    paper.resize(table.columns.size());
+      theirs.emplace_back(MeanDeviation{.mean = row.paper.nodes[k]});
+    theirs.resize(table.columns.size());
+    table.rows.push_back(std::move(theirs));
   }
   return table;
 }
@@ -110,29 +113,23 @@ Table spread_table(const ComparisonResult& result) {
 /// What can be said where test data have no labels, in words that nobody takes for a test accuracy.
 Table reweighted_table(const ComparisonResult& result) {
   Table table{
-      .columns = {text_column("run", "run"),
-                  count_column("node", "node"),
-                  number_column("reweighted source accuracy", "reweighted_source_accuracy"),
-                  {.name = "95 % interval", .key = "reweighted", .kind = ColumnKind::kInterval},
-                  number_column("effective examples", "reweighted_effective_examples", 1)},
+      .columns = {text_column("run", "run"), count_column("node", "node")},
       .notes = {"No test accuracy: held-out training examples, weighted to the label mix that was estimated for "
                 "test data without labels. It is as right as that estimate. First seed."}};
+  append(table.columns, reweighted_columns());
   for (const RowResult& row : result.rows)
     for (const NodeEvaluation& node : row.runs.empty() ? std::vector<NodeEvaluation>() : row.runs.front().last()) {
       if (std::isnan(node.reweighted_accuracy) || !std::isnan(node.accuracy)) continue;
-      table.rows.push_back({row.name, std::int64_t{node.node + 1}, node.reweighted_accuracy,
-                            IntervalEnds{node.reweighted_low, node.reweighted_high}, node.reweighted_examples});
+      append(table.rows.emplace_back(std::vector<Cell>{row.name, std::int64_t{node.node + 1}}), reweighted_cells(node));
     }
   return table;
 }
 
 Table weight_table(const ComparisonResult& result) {
-  Column largest_column = number_column("largest", "largest_weight", 3);
-  largest_column.significant = true;
   Column effective_column = number_column("effective examples", "effective_examples", 1);
   effective_column.unit = "%";
-  Table table{.columns = {text_column("importance weights", "run"), largest_column, effective_column,
-                          number_column("error of sum q", "target_error", 3)}};
+  Table table{.columns = {text_column("importance weights", "run"), significant_column("largest", "largest_weight", 3),
+                          effective_column, number_column("error of sum q", "target_error", 3)}};
   for (const RowResult& row : result.rows) {
     std::vector<double> largest, effective, error;
     for (const RunResult& run : row.runs) {
@@ -211,8 +208,8 @@ Table time_table(const ComparisonResult& result) {
 
 Table tuning_table(const ComparisonResult& result) {
   const std::string tuned = fmt::format("tuned on seed {}", kTuningSeed);
-  Table table{.columns = {text_column(tuned.c_str(), "run"), text_column("chosen", "chosen"),
-                          count_column("of", "candidates")}};
+  Table table{
+      .columns = {text_column(tuned, "run"), text_column("chosen", "chosen"), count_column("of", "candidates")}};
   for (const RowResult& row : result.rows)
     if (!row.trials.empty() && !row.runs.empty())
       table.rows.push_back({row.name, row.trials[row.chosen].settings, std::ssize(row.trials)});
@@ -250,22 +247,48 @@ std::vector<Table> comparison_tables(const Experiment& experiment, const Compari
 }
 
 Table evaluation_table(const ComparisonResult& result) {
-  Table table{.columns = {text_column("run", "run"),
-                          count_column("seed", "seed"),
-                          count_column("node", "node"),
-                          count_column("examples", "examples"),
-                          number_column("accuracy", "accuracy"),
-                          number_column("loss", "loss"),
-                          number_column("reweighted source accuracy", "reweighted_source_accuracy"),
-                          {.name = "95 % interval", .key = "reweighted", .kind = ColumnKind::kInterval},
-                          number_column("effective examples", "reweighted_effective_examples", 1)}};
+  Table table{.columns = {text_column("run", "run"), count_column("seed", "seed")}};
+  append(table.columns, evaluation_columns());
   for (const RowResult& row : result.rows)
     for (const RunResult& run : row.runs)
       for (const NodeEvaluation& node : run.last())
-        table.rows.push_back({row.name, static_cast<std::int64_t>(run.seed), std::int64_t{node.node + 1},
-                              std::int64_t{node.examples}, node.accuracy, node.loss, node.reweighted_accuracy,
-                              IntervalEnds{node.reweighted_low, node.reweighted_high}, node.reweighted_examples});
+        append(table.rows.emplace_back(std::vector<Cell>{row.name, static_cast<std::int64_t>(run.seed)}),
+               evaluation_cells(node));
   return table;
+}
+
+std::vector<std::string> comparison_notes(const ComparisonResult& result, const std::string& how_to_repeat) {
+  std::vector<std::string> notes = result.notes;
+  const bool any_run = any_row(result, [](const RowResult& row) {
+    return std::any_of(row.runs.begin(), row.runs.end(), [](const RunResult& run) { return !run.was_there; });
+  });
+  if (result.failures.empty() && !any_run)
+    notes.push_back(fmt::format("all of this was in {} already and nothing was run{}.", result.folder, how_to_repeat));
+  return notes;
+}
+
+std::string comparison_text(const Experiment& experiment, const ComparisonResult& result, ComparisonView view,
+                            const std::string& how_to_repeat) {
+  std::string text = experiment.title + "\n\n";
+  for (const Table& table : comparison_tables(experiment, result, view)) text += table_text(table) + "\n";
+  for (const std::string& note : comparison_notes(result, how_to_repeat)) text += "Note: " + note + "\n";
+  for (const RunFailure& failure : result.failures)
+    text += fmt::format("Failed: {}, seed {}: {}\n", failure.row, failure.seed, failure.error.what());
+  const std::string& figure = view == ComparisonView::kSpread ? result.spread_figure : result.figure;
+  if (!figure.empty()) text += "Figure:  " + figure + "\n";
+  text += fmt::format("Summary: {}\nNodes:   {}\n", result.summary, result.table);
+  if (result.rows.size() == 1 && result.rows[0].runs.size() == 1)
+    text += fmt::format("Run:     {}\n", result.rows[0].runs[0].folder);
+  return text;
+}
+
+std::optional<Error> failure_of(const ComparisonResult& result) {
+  if (result.failures.empty()) return std::nullopt;
+  const RunFailure& first = result.failures.front();
+  std::size_t runs = result.failures.size();
+  for (const RowResult& row : result.rows) runs += row.runs.size();
+  return first.error.reworded(fmt::format("{} of {} runs failed, the first: {}, seed {}: {}", result.failures.size(),
+                                          runs, first.row, first.seed, first.error.what()));
 }
 
 }  // namespace labelshift

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "labelshift/core/base/error.hpp"
 #include "labelshift/experiments/comparison.hpp"
 #include "labelshift/report/table.hpp"
 
@@ -15,5 +18,16 @@ std::vector<Table> comparison_tables(const Experiment& experiment, const Compari
 
 /// A row for each row of the comparison, seed and node: what the other tables are made of.
 Table evaluation_table(const ComparisonResult& result);
+
+/// What has to be said beside the tables, one sentence each. Where nothing was run, since all of it was there, one says
+/// so; `how_to_repeat` goes on from it.
+std::vector<std::string> comparison_notes(const ComparisonResult& result, const std::string& how_to_repeat = "");
+
+/// A comparison as text: the tables, notes, what failed, and where the files are.
+std::string comparison_text(const Experiment& experiment, const ComparisonResult& result, ComparisonView view,
+                            const std::string& how_to_repeat = "");
+
+/// What to end with if some of the runs failed.
+std::optional<Error> failure_of(const ComparisonResult& result);
 
 }  // namespace labelshift

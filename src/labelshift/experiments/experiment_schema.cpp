@@ -377,8 +377,8 @@ const std::vector<SchemaRow>& schema_rows() {
       number("training.max-update-norm", "a node's update that is longer than this (Euclidean norm) is refused"),
 
       name("ratio", "method", "the name of a method",
-           "how the ratios are estimated; labelshift estimators lists the methods, to which come none (no weights), "
-           "true (from the test labels) and auto",
+           "how the ratios are estimated; labelshift estimators lists the methods, to which come none (no weights) "
+           "and true (from the test labels)",
            check_method, field(&RatioSettings::method)),
       choice("ratio", "predictor", {"local", "federated"},
              "local: each node trains a predictor of its own; federated: all nodes train one together",

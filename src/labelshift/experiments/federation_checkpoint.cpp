@@ -10,11 +10,11 @@
 #include <filesystem>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/json.hpp"
 #include "labelshift/core/base/version.hpp"
 #include "labelshift/data/files/errno_text.hpp"
 #include "labelshift/data/files/input_file.hpp"
 #include "labelshift/data/files/safetensors.hpp"
-#include "labelshift/report/json.hpp"
 
 namespace labelshift {
 namespace {
@@ -71,7 +71,7 @@ Json state_json(const FederationState& state) {
             {"ready", state.ready},
             {"algorithm", state.algorithm.counts},
             {"counted", state.counted},
-            {"target_sum", std::vector<double>(state.target_sum.begin(), state.target_sum.end())},
+            {"target_sum", json_numbers(state.target_sum)},
             {"target_error", json_number(state.target_error)},
             {"ratios", Json::array()},
             {"phases", Json::array()},
@@ -135,10 +135,6 @@ void read_checkpoint(const std::string& path, Read&& read) {
   }
 }
 
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
-}
-
 constexpr const char* kAlgorithmPart = "algorithm/";
 
 /// Every vector of weights of a state by its name in the file, but those of its algorithm.
@@ -189,7 +185,7 @@ void remove_checkpoint(const fs::path& path) {
 }  // namespace
 
 std::string describe_state(const FederationState& state) {
-  return text_of(state_json(state));
+  return json_line(state_json(state), JsonLetters::kAscii);
 }
 
 FederationState described_state(const std::string& json) {
@@ -218,7 +214,7 @@ void save_federation(const std::string& folder, const FederationState& state, co
   json["format"] = kFormat;
   json["labelshift"] = version();
   json["history"] = history_json(state.history);
-  write_safetensors(temporary + "/server.safetensors", tensors, {{kEntry, text_of(json)}});
+  write_safetensors(temporary + "/server.safetensors", tensors, {{kEntry, json_line(json, JsonLetters::kAscii)}});
   sync_directory(temporary + "/nodes");
   sync_directory(temporary);
   if (fs::exists(path, error)) remove_checkpoint(path);

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/json.hpp"
 #include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/base/version.hpp"
 #include "labelshift/data/datasets/known_datasets.hpp"
@@ -23,13 +24,15 @@
 #include "labelshift/data/files/text_lines.hpp"
 #include "labelshift/data/files/unpacked_file.hpp"
 #include "labelshift/engine/in_process/in_process_engine.hpp"
+#include "labelshift/experiments/evaluation_table.hpp"
 #include "labelshift/experiments/federation_checkpoint.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/node_program.hpp"
+#include "labelshift/federation/setting_error.hpp"
+#include "labelshift/federation/setting_ranges.hpp"
 #include "labelshift/learning/checkpoint.hpp"
 #include "labelshift/learning/predictor.hpp"
 #include "labelshift/learning/weights.hpp"
-#include "labelshift/report/json.hpp"
 
 namespace labelshift {
 namespace {
@@ -41,10 +44,6 @@ constexpr auto kPatience = std::chrono::seconds(3);       // with a round, when 
 constexpr auto kSaveInterval = std::chrono::seconds(60);  // between those of phase 1
 
 constexpr double kMostRounds = 2e9;  // and nodes and examples, that a number is to be taken for
-
-constexpr const char* kHeader =
-    "round,node,examples,accuracy,loss,reweighted_source_accuracy,reweighted_low,reweighted_high,"
-    "reweighted_effective_examples\n";
 
 constexpr const char* kSettingsName = "experiment.toml";
 constexpr const char* kRoundsName = "rounds.csv";
@@ -138,19 +137,9 @@ std::optional<std::string> other_version(const std::string& folder, const std::s
       folder, line, version());
 }
 
-/// Infinite is unknown too, as in a checkpoint.
-std::string cell(double value) {
-  return std::isfinite(value) ? fmt::format("{}", value) : "";
-}
-
-/// Nodes are counted from 1 in all that people read.
+/// A number that is not finite is empty, as in a checkpoint.
 std::string rounds_text(const std::vector<NodeEvaluation>& history) {
-  std::string text = kHeader;
-  for (const NodeEvaluation& one : history)
-    text += fmt::format("{},{},{},{},{},{},{},{},{}\n", one.round, one.node + 1, one.examples, cell(one.accuracy),
-                        cell(one.loss), cell(one.reweighted_accuracy), cell(one.reweighted_low),
-                        cell(one.reweighted_high), cell(one.reweighted_examples));
-  return text;
+  return table_csv(rounds_table(history));
 }
 
 std::vector<NodeEvaluation> read_rounds(const std::string& path) {
@@ -221,7 +210,7 @@ RunResult read_result(const RunTask& task) {
   const int format = unless_damaged([&] { return json.at("format").get<int>(); });
   check_format(paths.summary, format, kFormat, unless_damaged([&] { return json.at("version").get<std::string>(); }));
   unless_damaged([&] {
-    result.state = described_state(json.at("federation").dump());
+    result.state = described_state(json_line(json.at("federation")));
     result.notes = json.at("notes").get<std::vector<std::string>>();
   });
   result.state.history = read_rounds(paths.rounds);
@@ -461,6 +450,9 @@ void check_folder(const RunTask& task, bool resume) {
 }
 
 RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Observer& observer) {
+  if (!kCount.contains(task.settings.checkpoint_every))
+    throw SettingError("run.checkpoint-every", fmt::format("run.checkpoint-every is {}, expected {}",
+                                                           task.settings.checkpoint_every, kCount.words()));
   const Paths paths(task.folder);
   check_folder(task, options.resume);
   const bool was_whole = exists(paths.summary);

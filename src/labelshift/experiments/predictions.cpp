@@ -7,7 +7,7 @@
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/rng.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/data/datasets/augmentation.hpp"
 #include "labelshift/data/datasets/splits.hpp"
 #include "labelshift/data/files/safetensors.hpp"

@@ -20,7 +20,7 @@ struct RatioPanel {
   Sweep sweep = Sweep::kAlpha;
   double alpha = 1.0;                // where the size is varied
   Index size = 5000;                 // where alpha is varied
-  std::vector<std::string> methods;  // rows of methods(), or "auto": Eq. (4) with zeta, epochs and calibration chosen
+  std::vector<std::string> methods;  // rows of methods()
   int predictors = 5;                // trained from different seeds
 };
 

@@ -7,21 +7,11 @@
 namespace labelshift {
 namespace {
 
-Column number_column(const std::string& name, const char* key, int digits = 4) {
-  return {.name = name, .key = key, .kind = ColumnKind::kNumber, .digits = digits};
-}
-
-Column significant_column(const std::string& name, const char* key, ColumnKind kind, int digits) {
-  return {.name = name, .key = key, .kind = kind, .digits = digits, .significant = true};
-}
-
 /// The predictors of a panel, those of one zeta together.
 Table quality_table(const PanelSummary& panel, const std::vector<PredictorQuality>& quality) {
   Table table{.title = panel.title,
-              .columns = {{.name = "zeta", .key = "zeta"},
-                          number_column("accuracy", "accuracy"),
-                          number_column("ECE", "ece"),
-                          {.name = "predictors", .key = "predictors", .kind = ColumnKind::kCount}}};
+              .columns = {text_column("zeta", "zeta"), number_column("accuracy", "accuracy"),
+                          number_column("ECE", "ece"), count_column("predictors", "predictors")}};
   std::vector<Zeta> zetas;
   for (const PredictorQuality& one : quality)
     if (std::find(zetas.begin(), zetas.end(), one.zeta) == zetas.end()) zetas.push_back(one.zeta);
@@ -41,12 +31,11 @@ Table quality_table(const PanelSummary& panel, const std::vector<PredictorQualit
 /// The methods of a panel next to each other.
 Table method_table(const PanelSummary& panel) {
   const std::string& first = panel.methods.front().method;
-  Table table{.columns = {{.name = "method", .key = "method"},
-                          significant_column("MSE (geometric mean)", "mse", ColumnKind::kNumber, 3),
-                          significant_column(fmt::format("ratio to {}", first), "ratio", ColumnKind::kNumber, 3),
-                          significant_column("95 % interval", "ratio", ColumnKind::kInterval, 3),
+  Table table{.columns = {text_column("method", "method"), significant_column("MSE (geometric mean)", "mse", 3),
+                          significant_column(fmt::format("ratio to {}", first), "ratio", 3),
+                          significant_column("95 % interval", "ratio", 3, ColumnKind::kInterval),
                           number_column("slope of RMSE", "rmse_slope", 2),
-                          significant_column("MSE floor", "mse_floor", ColumnKind::kNumber, 2)}};
+                          significant_column("MSE floor", "mse_floor", 2)}};
   for (const MethodSummary& method : panel.methods) {
     std::vector<Cell>& row = table.rows.emplace_back(std::vector<Cell>{method.method, method.geometric_mean});
     row.resize(table.columns.size());

@@ -13,11 +13,12 @@
 
 #include "labelshift/core/base/csv_cell.hpp"
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/json.hpp"
 #include "labelshift/core/base/parallel.hpp"
 #include "labelshift/core/base/rng.hpp"
 #include "labelshift/core/base/version.hpp"
 #include "labelshift/core/estimators/estimators.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/data/datasets/splits.hpp"
 #include "labelshift/data/files/csv_reader.hpp"
 #include "labelshift/data/files/input_file.hpp"
@@ -27,7 +28,6 @@
 #include "labelshift/learning/methods.hpp"
 #include "labelshift/learning/model_selection.hpp"
 #include "labelshift/learning/trainer.hpp"
-#include "labelshift/report/json.hpp"
 
 namespace labelshift {
 namespace {
@@ -71,7 +71,7 @@ void claim_folder(const std::string& folder, const Json& settings) {
   if (error)
     throw Error(ErrorKind::kSystem, fmt::format("cannot make the folder {}/parts: {}", folder, error.message()));
   const std::string path = folder + "/settings.json";
-  const std::string text = settings.dump(2) + '\n';
+  const std::string text = json_text(settings);
   if (fs::exists(path, error)) {
     const std::string found = read_file(path);
     if (found == text) return;
@@ -281,7 +281,7 @@ std::string summary_text(const RatioFigure& figure, const Json& settings, const 
                                       {"mse_ratio", interval(pair.ratio)},
                                       {"points_where_a_is_lower", pair.lower_at}});
   }
-  return json.dump(2) + '\n';
+  return json_text(json);
 }
 
 /// One row an estimate, with everything that it depends on.

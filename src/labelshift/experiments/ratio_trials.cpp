@@ -9,6 +9,7 @@
 #include "labelshift/learning/methods.hpp"
 
 namespace labelshift {
+
 Rng trial_rng(std::uint64_t seed, std::uint64_t stream, int predictor, int trial) {
   constexpr std::uint64_t kTrialStreams = 0x7472'6961'6c73'0000;  // apart from the streams that predictors draw from
   const auto which = (static_cast<std::uint64_t>(predictor) << 20) + static_cast<std::uint64_t>(trial);
@@ -36,9 +37,9 @@ PanelMethods::PanelMethods(const RatioPanel& panel, PredictorStore& store) : pre
   for (const PredictorKey& key : predictors_of(panel)) {
     const Predictions said = store.predictions(key, panel.augmentation);
     quality_.push_back({key.zeta, key.number, said.accuracy, said.calibration_error});
-    std::vector<Probabilities>& known = predictors_[key.number];
+    std::vector<CalibratedRows>& known = predictors_[key.number];
     for (const labelshift::Method& part : parts) {
-      const auto same = [&](const Probabilities& p) {
+      const auto same = [&](const CalibratedRows& p) {
         return p.zeta == part.zeta && p.calibration == part.calibration;
       };
       if (part.zeta != key.zeta || std::any_of(known.begin(), known.end(), same)) continue;
@@ -51,8 +52,8 @@ PanelMethods::PanelMethods(const RatioPanel& panel, PredictorStore& store) : pre
     }
   }
   for (const labelshift::Method& part : parts) {
-    const std::vector<Probabilities>& known = predictors_.front();
-    const auto at = std::find_if(known.begin(), known.end(), [&](const Probabilities& p) {
+    const std::vector<CalibratedRows>& known = predictors_.front();
+    const auto at = std::find_if(known.begin(), known.end(), [&](const CalibratedRows& p) {
       return p.zeta == part.zeta && p.calibration == part.calibration;
     });
     methods_.push_back({static_cast<std::size_t>(at - known.begin()), make_estimator(find_estimator(part.estimator))});
@@ -66,7 +67,7 @@ std::vector<TrialRow> PanelMethods::run(double alpha, Index size, int trials, st
   const auto classes = static_cast<Index>(by_class_.size());
   RowMajorMatrix<float> drawn(size, classes);
   for (int predictor = 0; predictor < static_cast<int>(predictors_.size()); ++predictor) {
-    const std::vector<Probabilities>& said = predictors_[predictor];
+    const std::vector<CalibratedRows>& said = predictors_[predictor];
     for (int trial = 0; trial < trials; ++trial) {
       tell(observer, "trials", (predictor * trials + trial) / all);
       Rng rng = trial_rng(seed, stream, predictor, trial);
@@ -75,9 +76,9 @@ std::vector<TrialRow> PanelMethods::run(double alpha, Index size, int trials, st
       for (std::size_t which = 0; which < said.size(); ++which) {
         for (Index i = 0; i < size; ++i) drawn.row(i) = said[which].test.row(sample.rows[i]);
         for (int method = 0; method < static_cast<int>(methods_.size()); ++method) {
-          if (methods_[method].probabilities != which) continue;
-          const RatioEstimate estimate = methods_[method].estimator->estimate(
-              said[which].source, {.probs = labelshift::Probabilities::known(drawn)});
+          if (methods_[method].rows != which) continue;
+          const RatioEstimate estimate =
+              methods_[method].estimator->estimate(said[which].source, {.probs = Probabilities::known(drawn)});
           rows.push_back({method, predictor, trial, (estimate.ratio - sample.ratio).array().square().mean()});
         }
       }

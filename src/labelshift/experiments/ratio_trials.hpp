@@ -42,17 +42,17 @@ class PanelMethods {
 
  private:
   /// What one predictor says after one calibration.
-  struct Probabilities {
+  struct CalibratedRows {
     Zeta zeta;
     std::string calibration;
     RowMajorMatrix<float> test;  // (n, m)
     SourceSummary source;
   };
   struct Method {
-    std::size_t probabilities = 0;  // into those of each predictor
+    std::size_t rows = 0;  // into those of each predictor
     std::unique_ptr<RatioEstimator> estimator;
   };
-  std::vector<std::vector<Probabilities>> predictors_;
+  std::vector<std::vector<CalibratedRows>> predictors_;
   std::vector<Method> methods_;
   std::vector<std::vector<Index>> by_class_;  // rows of the test set
   std::vector<PredictorQuality> quality_;

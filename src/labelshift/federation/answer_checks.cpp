@@ -39,6 +39,11 @@ void check_join(const Answer& answer, Index classes) {
   }
   for (Index i = 2 * classes; i < std::min(3 * classes, numbers); ++i)
     check_not_negative("its number of examples of a class", answer.numbers[static_cast<std::size_t>(i)]);
+  // Then come the number of values, their sums by part, and the sums of their squares.
+  const Index values = 3 * classes, squares = values + 1 + (numbers - values - 1) / 2;
+  if (values < numbers) check_not_negative("its number of values", answer.numbers[static_cast<std::size_t>(values)]);
+  for (Index i = squares; i < numbers; ++i)
+    check_not_negative("a sum of squares of its values", answer.numbers[static_cast<std::size_t>(i)]);
   for (const Index c : from_bytes<Join::Report>(answer.report).missing)
     if (c >= classes) throw Error(ErrorKind::kPeer, fmt::format("it lacks a class {} of {}", c, classes));
 }
@@ -70,7 +75,15 @@ void check_predictor(const Answer& answer, Index weights, Index classes) {
                                               report.weights.size(), sent.prior.size(), weights, classes));
   for (const double share : sent.prior) check_within("the share of a class in its source", share, 0.0, 1.0);
   check_within("the sum of the shares in its source", sent.prior.sum(), 1.0, 1.0);
+  check_calibration(sent.scale, sent.bias);
   check_not_negative("the time that it took", report.seconds);
+}
+
+void check_calibration(const Eigen::VectorXd& scale, const Eigen::VectorXd& bias) {
+  // Beyond this a scale times a logit could overflow, and a row would not be probabilities; no fit comes near it.
+  constexpr double kMost = 1e100;
+  if ((scale.array().abs() > kMost).any() || (bias.array().abs() > kMost).any())
+    throw Error(ErrorKind::kPeer, fmt::format("a message has a calibration with a scale or bias beyond {}", kMost));
 }
 
 void check_ratio(const Answer& answer) {

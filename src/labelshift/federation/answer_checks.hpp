@@ -23,6 +23,9 @@ void check_target(const Answer& answer);
 /// Of Share: a predictor of so many weights and classes.
 void check_predictor(const Answer& answer, Index weights, Index classes);
 
+/// A calibration (m) that a predictor came with. Nodes check it too, of what a coordinator hands on.
+void check_calibration(const Eigen::VectorXd& scale, const Eigen::VectorXd& bias);
+
 /// Of Ratio.
 void check_ratio(const Answer& answer);
 

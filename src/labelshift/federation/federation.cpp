@@ -82,6 +82,8 @@ class Coordinator {
              {.holders = a_class, .tested = a_class, .counts = a_class, .value_sums = a_part, .value_squares = a_part},
          .accept = [m](Index, Answer& answer) { check_join(answer, m); }});
     const auto& sums = outcome.sums;
+    if (!(sums.counts.sum() > 0.0))
+      throw Error(ErrorKind::kInput, "no node has a training example; give the nodes some");
     Census census{.holders = sums.holders, .pooled_prior = sums.counts / sums.counts.sum()};
     for (Index c = 0; c < m; ++c) {
       if (sums.holders[c] > 0.0) continue;

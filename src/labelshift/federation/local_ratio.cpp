@@ -8,7 +8,7 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/estimators/estimators.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/data/datasets/splits.hpp"
 #include "labelshift/learning/evaluation.hpp"
 #include "labelshift/learning/methods.hpp"

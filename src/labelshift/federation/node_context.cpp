@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "labelshift/core/base/error.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/data/datasets/splits.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/streams.hpp"

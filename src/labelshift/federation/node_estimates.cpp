@@ -7,7 +7,8 @@
 #include <cmath>
 
 #include "labelshift/core/base/error.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
+#include "labelshift/federation/answer_checks.hpp"
 #include "labelshift/federation/streams.hpp"
 #include "labelshift/learning/evaluation.hpp"
 #include "labelshift/learning/methods.hpp"
@@ -55,13 +56,9 @@ VectorXd local_estimate(NodeContext& node) {
   return q;
 }
 
-/// Beyond this a scale times a logit could overflow, and a row would not be probabilities; no fit comes near it.
-constexpr double kMostScale = 1e100;
-
 /// q_k by the predictor that a request brought.
 VectorXd estimate_with(NodeContext& node, const VectorXd& prior, const Calibration& calibration) {
-  if ((calibration.scale.array().abs() > kMostScale).any())
-    throw Error(ErrorKind::kPeer, fmt::format("a message has a calibration with a scale beyond {}", kMostScale));
+  check_calibration(calibration.scale, calibration.bias);
   node.predictor().take(node.call().request.weights, node.call().serial);
   return estimate_target_prior(node.predictor().net(), prior, known_fit(calibration, prior),
                                find_method(node.settings().ratio.method).estimator, node.test_data(),

@@ -7,7 +7,7 @@
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/inference/wilson.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/federation/streams.hpp"
 #include "labelshift/learning/evaluation.hpp"
 

@@ -15,7 +15,7 @@ constexpr Range kHeldOut{.high = 1.0, .open_high = true};                  // so
 constexpr Range kUsed{.high = 1.0, .open_low = true};                      // something has to be there
 constexpr Range kSplit{.high = 1.0, .open_low = true, .open_high = true};  // on both sides
 constexpr Range kDecay{.high = 1.0, .open_high = true};                    // of a running mean, which 1 stops
-constexpr Range kLimit{.open_low = true};
+constexpr Range kLimit{.open_low = true, .advice = "; leave it out for no limit"};
 
 constexpr RangedSetting<DataSettings> kDataSettings[] = {
     ranged<DataSettings, &DataSettings::nodes>("data.nodes", kNode),
@@ -81,7 +81,7 @@ std::string Range::words() const {
   std::string result = fmt::format("a {}number {} {}", whole ? "whole " : "", open_low ? "above" : "from", low);
   if (high < Range().high)
     result += fmt::format(" {}{} {}", open_low ? "and" : "to", open_high ? " below" : open_low ? " at most" : "", high);
-  return result;
+  return result + advice;
 }
 
 template <>

@@ -17,7 +17,8 @@ struct Range {
   double high = std::numeric_limits<double>::max();  // which stands for no limit
   bool open_low = false;
   bool open_high = false;
-  bool whole = false;  // whole numbers only
+  bool whole = false;       // whole numbers only
+  const char* advice = "";  // what follows the words
 
   bool contains(double value) const;  // false for what is not finite
   std::string words() const;          // goes on from "expected", such as "a number from 0 to below 1"

@@ -24,10 +24,6 @@ inline constexpr std::uint64_t kTrainSalt = 0x7472;     // which training exampl
 inline constexpr std::uint64_t kTestSalt = 0x7465;      // the same for test examples
 inline constexpr std::uint64_t kDealSalt = 0x6465616c;  // the order in which examples are dealt
 
-inline std::uint64_t stream_seed(std::uint64_t seed, Stream stream) {
-  return Rng(seed, static_cast<std::uint64_t>(stream))();
-}
-
 /// For one node in one round.
 inline std::uint64_t node_seed(std::uint64_t seed, Stream stream, Index node, std::uint64_t round = 0) {
   return Rng(Rng(stream_seed(seed, stream), round)(), static_cast<std::uint64_t>(node))();

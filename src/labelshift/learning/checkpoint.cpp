@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/json.hpp"
 #include "labelshift/core/base/version.hpp"
 #include "labelshift/learning/weights.hpp"
 
@@ -108,26 +108,25 @@ void save_checkpoint(const std::string& path, const RunDescription& run, Net& ne
   const auto size = static_cast<Index>(state.adam.mean.size());
   tensors.push_back({kMean, {size}, state.adam.mean});
   tensors.push_back({kSquares, {size}, state.adam.squares});
-  const nlohmann::json description{{"format", kFormat},
-                                   {"labelshift", version()},
-                                   {"run", run},
-                                   {"cross_entropy", state.cross_entropy},
-                                   {"steps", state.adam.steps}};
-  write_safetensors(path, tensors,
-                    {{kEntry, description.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)}});
+  const Json description{{"cross_entropy", state.cross_entropy},
+                         {"format", kFormat},
+                         {"labelshift", version()},
+                         {"run", run},
+                         {"steps", state.adam.steps}};
+  write_safetensors(path, tensors, {{kEntry, json_line(description, JsonLetters::kAscii)}});
 }
 
 TrainingState load_checkpoint(const std::string& path, const RunDescription& run, Net& net) {
   const SafetensorsFile file(path);
   TrainingState state;
   try {
-    const auto description = nlohmann::json::parse(file.metadata(kEntry));
+    const auto description = Json::parse(file.metadata(kEntry));
     check_format(path, description.value("format", 1), kFormat, description.value("labelshift", "0.3.0 or older"));
     file.require_sum();
     check_same_run(path, description.at("run").get<RunDescription>(), run);
     state.cross_entropy = description.at("cross_entropy").get<std::vector<double>>();
     state.adam.steps = description.at("steps").get<std::int64_t>();
-  } catch (const nlohmann::json::exception&) {
+  } catch (const Json::exception&) {
     refuse(path, "its description is damaged");
   }
   if (state.cross_entropy.empty() || state.adam.steps < std::ssize(state.cross_entropy))

@@ -1,7 +1,7 @@
 #include "labelshift/learning/evaluation.hpp"
 
 #include "labelshift/core/base/error.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 
 namespace labelshift {
 

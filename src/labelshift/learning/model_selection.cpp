@@ -11,7 +11,7 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/calibration/source_fit.hpp"
 #include "labelshift/core/estimators/estimators.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/data/datasets/shifts.hpp"
 #include "labelshift/learning/checkpoint.hpp"
 #include "labelshift/learning/evaluation.hpp"

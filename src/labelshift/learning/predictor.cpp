@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/json.hpp"
 #include "labelshift/core/base/version.hpp"
 #include "labelshift/data/files/input_file.hpp"
 #include "labelshift/data/files/sha256.hpp"
@@ -16,7 +16,6 @@
 namespace labelshift {
 namespace {
 
-using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 constexpr const char* kEntry = "labelshift-predictor";
@@ -27,10 +26,6 @@ constexpr Index kLargestExample = 1 << 28;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw Error(ErrorKind::kInput, fmt::format("{}: {}; expected a predictor that labelshift train wrote", path, why));
-}
-
-Json numbers(const Eigen::VectorXd& values) {
-  return std::vector<double>(values.begin(), values.end());
 }
 
 Eigen::VectorXd vector(const Json& list) {
@@ -66,9 +61,9 @@ Json describe(const Predictor& predictor, const std::string& path) {
   json["column_names"] = predictor.column_names;
   json["calibration"] = nullptr;
   if (const auto& calibration = predictor.calibration)
-    json["calibration"] = {{"scale", numbers(calibration->scale)}, {"bias", numbers(calibration->bias)}};
+    json["calibration"] = {{"scale", json_numbers(calibration->scale)}, {"bias", json_numbers(calibration->bias)}};
   if (predictor.calibration && predictor.calibration->mixing.size() > 0)
-    json["calibration"]["mixing"] = numbers(predictor.calibration->mixing.reshaped<Eigen::RowMajor>());
+    json["calibration"]["mixing"] = json_numbers(predictor.calibration->mixing.reshaped<Eigen::RowMajor>());
   json["origin"] = {{"data", predictor.origin.data},
                     {"calibration_fraction", predictor.origin.calibration_fraction},
                     {"seed", predictor.origin.seed},
@@ -86,7 +81,7 @@ NetSpec parse_spec(const std::string& path, const Json& json, Index classes) {
   const bool sane = shape.size() == 3 &&
                     std::all_of(shape.begin(), shape.end(), [](Index n) { return n >= 1 && n <= kLargestSide; }) &&
                     shape[0] * shape[1] <= kLargestExample / shape[2];
-  if (!sane) refuse(path, fmt::format("found the shape {} of an example", json.at("shape").dump()));
+  if (!sane) refuse(path, fmt::format("found the shape {} of an example", json_line(json.at("shape"))));
   NetSpec spec{
       .name = json.at("name").get<std::string>(),
       .settings = json.at("settings").get<std::map<std::string, std::string>>(),
@@ -134,8 +129,7 @@ std::optional<Calibration> parse_calibration(const std::string& path, const Json
 }  // namespace
 
 void save_predictor(const std::string& path, const Predictor& predictor) {
-  const std::string description =
-      describe(predictor, path).dump(-1, ' ', true, Json::error_handler_t::replace);  // names are the user's bytes
+  const std::string description = json_line(describe(predictor, path), JsonLetters::kAscii);
   // "format" is what Python libraries look for to know whose state_dict it is.
   write_safetensors(path, weights_of(*predictor.net), {{"format", "pt"}, {kEntry, description}});
 }
@@ -169,7 +163,7 @@ Predictor load_predictor(const std::string& path, const LoadOptions& options) {
                         .seed = origin.at("seed").get<std::uint64_t>(),
                         .zeta = origin.at("zeta").get<double>(),
                         .epochs = origin.at("epochs").get<int>()};
-  } catch (const nlohmann::json::exception&) {
+  } catch (const Json::exception&) {
     refuse(path, "its description is damaged");
   }
   predictor.net = make_net(spec, /*seed=*/0, options.device);

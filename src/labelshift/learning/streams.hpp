@@ -14,8 +14,4 @@ enum class TrainingStream : std::uint64_t {
   kTrials = 0x747269616c,  // the shifts that a predictor is judged on
 };
 
-inline std::uint64_t stream_seed(std::uint64_t seed, TrainingStream stream) {
-  return Rng(seed, static_cast<std::uint64_t>(stream))();
-}
-
 }  // namespace labelshift

@@ -8,24 +8,15 @@
 
 #include "labelshift/core/base/version.hpp"
 #include "labelshift/core/estimators/estimators.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
-#include "labelshift/report/json.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
+#include "labelshift/report/adaptation_report.hpp"
+#include "labelshift/report/json_parts.hpp"
 
 namespace labelshift {
 namespace {
 
 /// Fewer target rows than this say next to nothing of a mix, however few its classes are.
 constexpr double kFewRows = 10.0;
-
-Json numbers(const Eigen::VectorXd& values) {
-  Json array = Json::array();
-  for (const double value : values) array.push_back(json_number(value));
-  return array;
-}
-
-Json test_object(const HypothesisTest& test) {
-  return {{"statistic", json_number(test.statistic)}, {"p_value", json_number(test.p_value)}};
-}
 
 Json choice_object(const CalibrationChoice& choice) {
   Json candidates = Json::array();
@@ -132,18 +123,14 @@ int prior_decimals(std::size_t classes) {
 Table mix_table(const std::vector<std::string>& classes, const Eigen::VectorXd& source_prior,
                 const Eigen::VectorXd& target_prior, const Intervals& intervals, const Eigen::VectorXd* ratio) {
   const int decimals = prior_decimals(classes.size());
-  const auto prior = [&](const char* name, const char* key) {
-    return Column{.name = name, .key = key, .kind = ColumnKind::kNumber, .digits = decimals};
-  };
-  Table table{.columns = {{.name = "class", .key = "class"},
-                          prior("source", "source_prior"),
-                          prior("target", "target_prior"),
-                          prior("low", "target_prior_low"),
+  const auto prior = [&](const char* name, const char* key) { return number_column(name, key, decimals); };
+  Table table{.columns = {text_column("class", "class"), prior("source", "source_prior"),
+                          prior("target", "target_prior"), prior("low", "target_prior_low"),
                           prior("high", "target_prior_high")}};
   std::vector<const Eigen::VectorXd*> values{&source_prior, &target_prior, &intervals.prior_low, &intervals.prior_high};
   if (ratio) {
     for (const auto& [name, key] : {std::pair{"ratio", "ratio"}, {"low", "ratio_low"}, {"high", "ratio_high"}})
-      table.columns.push_back({.name = name, .key = key, .kind = ColumnKind::kNumber, .digits = 3});
+      table.columns.push_back(number_column(name, key, 3));
     values.insert(values.end(), {ratio, &intervals.ratio_low, &intervals.ratio_high});
   }
   for (std::size_t c = 0; c < classes.size(); ++c) {
@@ -177,13 +164,13 @@ std::string report_json(const LabelShiftReport& report) {
   json["calibration"] = report.options.calibration;
   json["source_is_weighted"] = report.result.source_is_weighted;
   json["classes"] = report.classes;
-  json["source_prior"] = numbers(result.source_prior);
-  json["target_prior"] = numbers(result.target_prior);
-  json["ratio"] = numbers(estimate.ratio);
-  json["target_prior_low"] = numbers(result.intervals.prior_low);
-  json["target_prior_high"] = numbers(result.intervals.prior_high);
-  json["ratio_low"] = numbers(result.intervals.ratio_low);
-  json["ratio_high"] = numbers(result.intervals.ratio_high);
+  json["source_prior"] = json_numbers(result.source_prior);
+  json["target_prior"] = json_numbers(result.target_prior);
+  json["ratio"] = json_numbers(estimate.ratio);
+  json["target_prior_low"] = json_numbers(result.intervals.prior_low);
+  json["target_prior_high"] = json_numbers(result.intervals.prior_high);
+  json["ratio_low"] = json_numbers(result.intervals.ratio_low);
+  json["ratio_high"] = json_numbers(result.intervals.ratio_high);
   json["level"] = report.options.level;
   json["mean_log_likelihood"] = json_number(estimate.mean_log_likelihood);
   json["gap"] = estimate.gap ? json_number(*estimate.gap) : Json(nullptr);
@@ -204,7 +191,7 @@ std::string report_json(const LabelShiftReport& report) {
   json["calibration_choice"] = nullptr;
   if (const auto& choice = result.calibration_choice) json["calibration_choice"] = choice_object(*choice);
   json["shift_test"] = test_object(result.shift_test);
-  json["fit_test"] = result.fit_test ? test_object(*result.fit_test) : Json(nullptr);
+  json["fit_test"] = test_object(result.fit_test);
   const Verdict verdict = verdict_on(result, report.classes);
   json["verdict"] = to_string(verdict.finding);
   json["verdict_text"] = verdict.text;
@@ -260,14 +247,17 @@ std::optional<std::string> source_warning(const SourceEvidence& evidence, const 
       evidence.nll, evidence.nll_error, evidence.prior_entropy);
 }
 
+std::string why_fit_is_untested(const std::vector<Index>& unseen, const std::vector<std::string>& classes) {
+  return unseen.empty() ? "there are too few rows, or too few different predictions"
+                        : "the source has no example of " + list_classes(unseen, classes);
+}
+
 Verdict verdict_on(const LabelShiftResult& result, const std::vector<std::string>& classes) {
   const bool source = result.calibration_fit.has_value();
   return judge({.shift_test = result.shift_test,
                 .fit_test = result.fit_test,
-                .why_untested = !source ? "there are no source probabilities and labels"
-                                : !result.unseen.empty()
-                                    ? "the source has no example of " + list_classes(result.unseen, classes)
-                                    : "there are too few rows, or too few different predictions",
+                .why_untested = source ? why_fit_is_untested(result.unseen, classes)
+                                       : "there are no source probabilities and labels",
                 .needs_calibrated = !source || !result.unseen.empty(),
                 .unusable_source = result.source_evidence ? unusable_source(*result.source_evidence) : ""});
 }
@@ -309,6 +299,8 @@ std::vector<Warning> result_warnings(const LabelShiftReport& report) {
     warnings.push_back({fmt::format("calibration {} did not converge; use a simpler one, such as ts",
                                     to_string(result.calibration_fit->kind)),
                         Remedy::kCalibration});
+  if (report.adaptation)
+    if (const auto warning = adaptation_warning(report)) warnings.push_back(*warning);
   return warnings;
 }
 

@@ -53,8 +53,12 @@ Verdict verdict_on(const LabelShiftResult& result, const std::vector<std::string
 /// The verdict as a sentence.
 std::string verdict_line(const LabelShiftReport& report);
 
-/// Warnings about the result itself: what makes it worth little, and what to do about it.
+/// Warnings about the result itself and what was made of it: what makes it worth little, and what to do about it.
 std::vector<Warning> result_warnings(const LabelShiftReport& report);
+
+/// Why there is no test of the label-shift assumption, though there are source examples; goes on from "since". `unseen`
+/// are the classes that none of them has.
+std::string why_fit_is_untested(const std::vector<Index>& unseen, const std::vector<std::string>& classes);
 
 /// Why the source examples tell nothing, to go on from "since"; empty if they do.
 std::string unusable_source(const SourceEvidence& evidence);

@@ -6,17 +6,14 @@
 #include <cmath>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/report/figure_style.hpp"
 #include "labelshift/report/svg.hpp"
 
 namespace labelshift {
 namespace {
 
-constexpr double kMargin = 14.0;
 constexpr double kRowHeight = 30.0;
 constexpr double kAxisWidth = 420.0;
-constexpr double kLabelSize = 11.0;
-constexpr double kLineHeight = 16.0;
-constexpr const char* kGridColour = "#dddddd";
 constexpr const char* kBarColour = "#b8cfe6";
 
 struct Mark {
@@ -54,7 +51,7 @@ std::string range_plot(const RangePlot& plot) {
   Svg svg(width, bottom + 44.0, plot.title, fmt::format("Worst, average and best of {} rows.", plot.rows.size()));
   svg.text(kMargin, kMargin + 7.0, plot.title, {.size = 14.0, .bold = true, .max_width = width - 2.0 * kMargin},
            "title");
-  svg.lines(kMargin, kMargin + 28.0, kLineHeight, subtitle, {.size = kLabelSize, .fill = "#555555"}, "subtitle");
+  svg.lines(kMargin, kMargin + 28.0, kLineHeight, subtitle, {.size = kLabelSize, .fill = kQuietColour}, "subtitle");
   double legend = left;
   for (const Mark& mark : {kWorst, kAverage, kBest}) {
     svg.rect(legend, top - 22.0, 8.0, 8.0, mark.colour, "legend-mark");
@@ -64,7 +61,8 @@ std::string range_plot(const RangePlot& plot) {
   for (int tenth = 0; tenth <= 10; tenth += 2) {
     const double x = at(tenth / 10.0);
     svg.line(x, top, x, bottom, {.colour = kGridColour}, "grid");
-    svg.text(x, bottom + 11.0, fmt::format("{:.1f}", tenth / 10.0), {.size = 10.0, .anchor = Anchor::kMiddle}, "tick");
+    svg.text(x, bottom + 11.0, fmt::format("{:.1f}", tenth / 10.0), {.size = kTickSize, .anchor = Anchor::kMiddle},
+             "tick");
   }
   svg.text(at(0.5), bottom + 29.0, plot.x_label, {.size = kLabelSize, .anchor = Anchor::kMiddle}, "x-label");
   for (std::size_t i = 0; i < plot.rows.size(); ++i) {

@@ -5,36 +5,20 @@
 #include <cassert>
 #include <cmath>
 
+#include "labelshift/core/base/utf8.hpp"
+
 namespace labelshift {
 namespace {
 
 constexpr char32_t kReplacement = 0xFFFD;
 constexpr std::string_view kEllipsis = "\u2026";
 
-struct CodePoint {
-  char32_t value = kReplacement;
-  std::size_t bytes = 1;
-};
-
-/// The first code point of a text that is not empty; U+FFFD for a byte that does not start one XML 1.0 allows.
-CodePoint first_code_point(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) {
-    const bool allowed = lead >= 0x20 || lead == '\t' || lead == '\n' || lead == '\r';
-    return {allowed ? static_cast<char32_t>(lead) : kReplacement, 1};
-  }
-  const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) return {};
-  char32_t value = lead & (0xFFu >> (bytes + 1));
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xC0u) != 0x80u) return {};
-    value = (value << 6) | (byte(i) & 0x3Fu);
-  }
-  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // anything less is an overlong form
-  const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
-  if (value < kLeast[bytes] || value > 0x10FFFF || surrogate || value == 0xFFFE || value == 0xFFFF) return {};
-  return {value, bytes};
+/// The first character of a text that is not empty; U+FFFD for a byte that does not start one XML 1.0 allows.
+Utf8Character first_xml_character(std::string_view text) {
+  const Utf8Character c = first_character(text);
+  const bool allowed =
+      c.code >= 0x20 ? c.code != 0xFFFE && c.code != 0xFFFF : c.code == '\t' || c.code == '\n' || c.code == '\r';
+  return c.bytes > 0 && allowed ? c : Utf8Character{kReplacement, 1};
 }
 
 /// The advance of a character in ems of DejaVu Sans, or a little more.
@@ -78,18 +62,18 @@ std::string text_attributes(double x, double y, const TextStyle& style, const ch
 std::string xml_escaped(std::string_view text) {
   std::string escaped;
   while (!text.empty()) {
-    const CodePoint c = first_code_point(text);
-    if (c.value == '&') {
+    const Utf8Character c = first_xml_character(text);
+    if (c.code == '&') {
       escaped += "&amp;";
-    } else if (c.value == '<') {
+    } else if (c.code == '<') {
       escaped += "&lt;";
-    } else if (c.value == '>') {
+    } else if (c.code == '>') {
       escaped += "&gt;";
-    } else if (c.value == '"') {
+    } else if (c.code == '"') {
       escaped += "&quot;";
-    } else if (c.value == '\'') {
+    } else if (c.code == '\'') {
       escaped += "&#39;";
-    } else if (c.value == kReplacement) {
+    } else if (c.code == kReplacement) {
       escaped += "\uFFFD";
     } else {
       escaped += text.substr(0, c.bytes);
@@ -121,8 +105,8 @@ std::string svg_polygon(const std::vector<SvgPoint>& points) {
 double text_width(std::string_view text, double size) {
   double ems = 0.0;
   while (!text.empty()) {
-    const CodePoint c = first_code_point(text);
-    ems += advance(c.value);
+    const Utf8Character c = first_xml_character(text);
+    ems += advance(c.code);
     text.remove_prefix(c.bytes);
   }
   return ems * size;
@@ -147,8 +131,8 @@ std::string ellipsised(std::string_view text, double size, double width) {
   double used = text_width(kEllipsis, size);
   std::size_t kept = 0;
   while (true) {
-    const CodePoint c = first_code_point(text.substr(kept));
-    used += advance(c.value) * size;
+    const Utf8Character c = first_xml_character(text.substr(kept));
+    used += advance(c.code) * size;
     if (used > width) break;
     kept += c.bytes;
   }

@@ -1,14 +1,16 @@
 #include "labelshift/report/table.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <utility>
 
 #include "labelshift/core/base/csv_cell.hpp"
+#include "labelshift/core/base/json.hpp"
 #include "labelshift/core/base/printable.hpp"
-#include "labelshift/report/json.hpp"
 
 namespace labelshift {
 namespace {
@@ -86,11 +88,23 @@ std::vector<Json> values_of(const Column& column, const Cell& cell) {
   return std::vector<Json>(keys_of(column).size());
 }
 
-std::string csv_value(const Json& value) {
-  if (value.is_null()) return "";
-  if (value.is_string()) return csv_cell(value.get<std::string>());
-  if (value.is_number_float()) return fmt::format("{}", value.get<double>());  // the shortest that reads back
-  return value.dump();
+/// The shortest that reads back.
+std::string csv_number(double value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : "";
+}
+
+/// The values of a cell with commas between them. Not from values_of(): tables of runs have 100,000 rows.
+std::string csv_values(const Column& column, const Cell& cell) {
+  if (const auto* text = std::get_if<std::string>(&cell)) return csv_cell(*text);
+  if (const auto* count = std::get_if<std::int64_t>(&cell)) return fmt::format("{}", *count);
+  if (const auto* value = std::get_if<double>(&cell)) return csv_number(*value);
+  if (const auto* mean = std::get_if<MeanDeviation>(&cell))
+    return fmt::format("{},{}", csv_number(mean->mean), csv_number(mean->deviation));
+  if (const auto* range = std::get_if<IntervalEnds>(&cell))
+    return fmt::format("{},{}", csv_number(range->low), csv_number(range->high));
+  if (const auto* sent = std::get_if<Transfer>(&cell))
+    return fmt::format("{},{},{}", sent->rounds, csv_number(sent->up), csv_number(sent->down));
+  return std::string(keys_of(column).size() - 1, ',');
 }
 
 /// Cells are of the kind that their column says, and there is one for each.
@@ -105,6 +119,30 @@ std::string csv_value(const Json& value) {
 }
 
 }  // namespace
+
+Column text_column(std::string name, std::string key) {
+  return {.name = std::move(name), .key = std::move(key)};
+}
+
+Column count_column(std::string name, std::string key) {
+  return {.name = std::move(name), .key = std::move(key), .kind = ColumnKind::kCount};
+}
+
+Column number_column(std::string name, std::string key, int digits) {
+  return {.name = std::move(name), .key = std::move(key), .kind = ColumnKind::kNumber, .digits = digits};
+}
+
+Column mean_column(std::string name, std::string key) {
+  return {.name = std::move(name), .key = std::move(key), .kind = ColumnKind::kMeanDeviation};
+}
+
+Column interval_column(std::string name, std::string key) {
+  return {.name = std::move(name), .key = std::move(key), .kind = ColumnKind::kInterval};
+}
+
+Column significant_column(std::string name, std::string key, int digits, ColumnKind kind) {
+  return {.name = std::move(name), .key = std::move(key), .kind = kind, .digits = digits, .significant = true};
+}
 
 std::string table_text(const Table& table) {
   assert(is_consistent(table));
@@ -135,20 +173,16 @@ std::string table_text(const Table& table) {
 std::string table_csv(const Table& table, bool with_keys) {
   assert(is_consistent(table));
   std::string text;
-  const auto add_line = [&](const std::vector<std::string>& cells) {
-    for (std::size_t k = 0; k < cells.size(); ++k) text += (k > 0 ? "," : "") + cells[k];
+  const auto add_line = [&](const auto& values) {
+    for (std::size_t k = 0; k < table.columns.size(); ++k) {
+      if (k > 0) text += ',';
+      text += values(k);
+    }
     text += '\n';
   };
-  std::vector<std::string> keys;
-  for (const Column& column : table.columns)
-    for (std::string& key : keys_of(column)) keys.push_back(std::move(key));
-  if (with_keys) add_line(keys);
-  for (const std::vector<Cell>& row : table.rows) {
-    std::vector<std::string> cells;
-    for (std::size_t k = 0; k < row.size(); ++k)
-      for (const Json& value : values_of(table.columns[k], row[k])) cells.push_back(csv_value(value));
-    add_line(cells);
-  }
+  if (with_keys) add_line([&](std::size_t k) { return fmt::format("{}", fmt::join(keys_of(table.columns[k]), ",")); });
+  for (const std::vector<Cell>& row : table.rows)
+    add_line([&](std::size_t k) { return csv_values(table.columns[k], row[k]); });
   return text;
 }
 

@@ -37,6 +37,14 @@ struct Column {
   std::string unit;                     // of its numbers; empty: none, or one that the title or the name says
 };
 
+Column text_column(std::string name, std::string key);
+Column count_column(std::string name, std::string key);
+Column number_column(std::string name, std::string key, int digits = 4);
+Column mean_column(std::string name, std::string key);
+Column interval_column(std::string name, std::string key);
+/// Its digits are counted from the first that is not 0.
+Column significant_column(std::string name, std::string key, int digits, ColumnKind kind = ColumnKind::kNumber);
+
 /// A table of results, before anybody decided how to show it.
 struct Table {
   std::string title;  // may be empty

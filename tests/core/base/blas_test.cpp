@@ -16,6 +16,11 @@ TEST(Blas, UsesAsManyThreadsAsItIsTold) {
   use_blas_threads(before);
 }
 
+TEST(Blas, IsBoundToOpenBlasAndKnowsItsProcessor) {
+  EXPECT_NO_THROW(check_fast_blas());
+  EXPECT_NE(blas_processor(), "");
+}
+
 TEST(Blas, FactorsAPositiveDefiniteMatrixByItsLowerTriangle) {
   // (2 0; 1 3) (2 1; 0 3) = (4 2; 2 10); the upper triangle is somebody else's.
   MatrixXd a{{4.0, -7.0}, {2.0, 10.0}};

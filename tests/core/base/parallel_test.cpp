@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <mutex>
+#include <new>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -86,6 +87,21 @@ TEST(SumInOrder, ThrowsWhatAJobThrowsAndLeavesNobodyWaiting) {
                               if (job == 5) throw std::runtime_error("job failed");
                             }),
                std::runtime_error);
+}
+
+/// A sum of which only some copies can be made.
+struct Scarce {
+  explicit Scarce(std::atomic<int>& left_) : left(left_) {}
+  Scarce(const Scarce& other) : left(other.left) {
+    if (left-- <= 0) throw std::bad_alloc();
+  }
+  void add(const Scarce&) {}
+  std::atomic<int>& left;
+};
+
+TEST(SumInOrder, LeavesNobodyWaitingWhereAPartCannotBeMade) {
+  std::atomic<int> left = 10;
+  EXPECT_THROW(sum_in_order(100, 4, Scarce(left), [](Index, Scarce&) {}), std::bad_alloc);
 }
 
 }  // namespace

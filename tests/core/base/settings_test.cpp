@@ -75,6 +75,33 @@ TEST(Settings, SuggestsANameWhateverItsCase) {
                "unknown format \"josn\"; did you mean \"json\"? (known: json, csv)");
 }
 
+TEST(Settings, SuggestsANameWithASlipInEveryThirdLetterOfTheShorterOneAtMost) {
+  const std::string longest(100, 'a'), too_long(101, 'a');
+  const struct {
+    std::string name, known;
+    bool close;
+  } pairs[] = {
+      {"rlls-", "rlls-2", true},
+      {"rlls", "rlls-2", false},
+      {"rlls-2", "rlls", false},
+      {"tolera", "tolerant", true},
+      {"toler", "toleran", false},
+      {"toleran", "toler", false},
+      {"tolrenat", "tolerant", true},
+      {"ab", "ac", true},
+      {"a", "b", false},
+      {std::string(100, 'A'), longest, true},
+      {std::string(101, 'A'), too_long, false},
+      {longest, too_long, false},
+  };
+  for (const auto& [name, known, close] : pairs)
+    EXPECT_EQ(unknown_name("kind", name, {known}).what(), "unknown kind \"" + name + "\"" +
+                                                              (close ? "; did you mean \"" + known + "\"?" : "") +
+                                                              " (known: " + known + ")");
+  EXPECT_STREQ(unknown_name("kind", "abcdef", {"abcxyf", "abcdex", "abxdef"}).what(),  // two slips, one and one
+               "unknown kind \"abcdef\"; did you mean \"abcdex\"? (known: abcxyf, abcdex, abxdef)");
+}
+
 TEST(Settings, SuggestsNothingWhereNothingIsClose) {
   for (const std::string name : {"x", "cats", "vrls", "mlls", "none at all"})
     EXPECT_EQ(std::string(unknown_name("kind", name, {"none", "ts", "bcts", "vs", "mlls-sqp", "rlls-2"}).what()),

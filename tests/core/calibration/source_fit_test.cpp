@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "labelshift/core/estimators/estimators.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 #include "tests/core/gaussian_problem.hpp"
 
 namespace labelshift {

@@ -12,8 +12,9 @@
 #include "labelshift/core/base/rng.hpp"
 #include "labelshift/core/estimators/estimators.hpp"
 #include "labelshift/core/estimators/mlls_sqp.hpp"
+#include "labelshift/core/inference/wilson.hpp"
 #include "labelshift/core/label_shift.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 
 namespace labelshift {
 namespace {
@@ -183,6 +184,92 @@ TEST(Incremental, HasTheBatchIntervalsForTheBbseFamilyAlsoOfAbsentClasses) {
               1e-3);
   }
   EXPECT_GT(absent, 0);
+}
+
+TEST(Incremental, HasTheBatchIntervalsForTheLikelihood) {
+  Rng rng(22);
+  const VectorXd p = vector({0.5, 0.3, 0.2});
+  const Draws source = draw(p, p, 600, 1.5, rng);
+  const VectorXd prior = label_prior(source.labels, {}, 3);
+  const SourceSummary summary = summarise_source({source.probs, source.labels, {}}, prior);
+  const MatrixXd f = draw(p, vector({0.1, 0.3, 0.6}), 2000, 1.5, rng).probs;
+  LabelShiftProblem problem{.target = {f}};
+  problem.source = SourceExamples{{source.probs}, source.labels, {}};
+  for (const bool estimated : {true, false}) {
+    if (!estimated) problem.source_prior = prior;
+    LabelShiftOptions options;
+    options.calibration = "none";
+    const LabelShiftResult batch = analyse_label_shift(problem, options);
+    IncrementalEstimator estimator(summary, {}, {.prior_is_estimated = estimated});
+    feed(estimator, f, 333);
+    const Intervals found = estimator.current().intervals;
+    // Upwards the batch takes the noise of the source to grow with the share and this does not, so of the batch only
+    // the lower end is used: with (low - q)^2 = z^2 (fixed + low (1 - low) / n) it tells the variance, and that the
+    // upper.
+    const auto expect_end = [&](double q, double low, double found_low, double found_high) {
+      constexpr double z = 1.959964, n = 2000.0;
+      const double fixed = std::pow((low - q) / z, 2) - low * (1.0 - low) / n;
+      const double high = wilson_interval(q, fixed + q * (1.0 - q) / n, 0.0, n, z).high;
+      // Both solve Eq. (3) to a gap of 1e-9, which is 1e-3 standard errors at 2000 rows.
+      EXPECT_NEAR(found_low, low, 1e-3 * (high - low)) << estimated;
+      EXPECT_NEAR(found_high, high, 1e-3 * (high - low)) << estimated;
+    };
+    for (Index c = 0; c < 3; ++c) {
+      const double q = batch.target_prior[c];
+      expect_end(q, batch.intervals.prior_low[c], found.prior_low[c], found.prior_high[c]);
+      expect_end(q, prior[c] * batch.intervals.ratio_low[c], prior[c] * found.ratio_low[c],
+                 prior[c] * found.ratio_high[c]);
+    }
+    EXPECT_GT((found.ratio_high - found.prior_high.cwiseQuotient(prior)).cwiseAbs().minCoeff(),
+              estimated ? 1e-3 : -1.0);
+  }
+}
+
+TEST(Incremental, HasWiderIntervalsTheFewerExamplesThePriorIsFromUnlessItIsKnown) {
+  Rng rng(23);
+  const VectorXd p = vector({0.5, 0.3, 0.2});
+  const MatrixXd f = draw(p, p, 500, 1.5, rng).probs;
+  const auto widths = [&](double examples, bool estimated) -> VectorXd {
+    SourceSummary source = known(p);
+    source.examples = examples;
+    IncrementalEstimator estimator(source, {}, {.prior_is_estimated = estimated});
+    estimator.add(f);
+    const Intervals found = estimator.current().intervals;
+    VectorXd both(6);
+    both << found.prior_high - found.prior_low, found.ratio_high - found.ratio_low;
+    return both;
+  };
+  VectorXd narrower = widths(0.0, true);  // 0 examples: nothing is said of how the prior was found
+  EXPECT_EQ(narrower, widths(100.0, false));
+  for (const double examples : {1e6, 1e3, 1e2, 1e1, 1.0}) {
+    const VectorXd wider = widths(examples, true);
+    EXPECT_TRUE((wider.array() >= narrower.array()).all()) << examples << ": " << wider.transpose();
+    EXPECT_GT(wider.sum(), narrower.sum()) << examples;  // of one example, where some are as wide as can be, too
+    narrower = wider;
+  }
+}
+
+TEST(Incremental, HasIntervalsThatHoldTheEstimate) {
+  // All rows are certain of class 0: its share is 1, and the end of its interval is 1 up to rounding.
+  const VectorXd p = vector({0.3, 0.3, 0.4});
+  SourceSummary source = known(p);
+  source.confusion = source.soft_confusion = MatrixXd(p.asDiagonal());
+  for (const double examples : {0.0, 70.0}) {
+    source.examples = examples;
+    for (const std::string name : {"mlls-sqp", "bbse", "bbse-soft"}) {
+      IncrementalEstimator estimator(source, {}, {.estimator = name});
+      for (int rows = 1; rows <= 60; ++rows) {
+        estimator.add(MatrixXd(Eigen::RowVector3d(1.0, 0.0, 0.0)));
+        const IncrementalState state = estimator.current();
+        const Intervals& ends = state.intervals;
+        EXPECT_NEAR(state.target_prior[0], 1.0, 1e-6);
+        EXPECT_TRUE((ends.prior_low.array() <= state.target_prior.array()).all()) << name << rows;
+        EXPECT_TRUE((ends.prior_high.array() >= state.target_prior.array()).all()) << name << rows;
+        EXPECT_TRUE((ends.ratio_low.array() <= state.estimate.ratio.array()).all()) << name << rows;
+        EXPECT_TRUE((ends.ratio_high.array() >= state.estimate.ratio.array()).all()) << name << rows;
+      }
+    }
+  }
 }
 
 TEST(Incremental, HoldsABoundedNumberOfRows) {

@@ -12,8 +12,8 @@
 #include "labelshift/core/base/cpu.hpp"
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/calibration/calibration.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
 #include "labelshift/core/likelihood/row_block.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 #include "tests/core/exact_problems.hpp"
 
 namespace labelshift {
@@ -78,6 +78,25 @@ TEST_P(EveryShape, AgreesWithThePlainFormulasInEveryLayout) {
 INSTANTIATE_TEST_SUITE_P(Core, EveryShape,
                          testing::Combine(testing::Values(1, 5, 247, 248, 249, 1000),
                                           testing::Values(2, 3, 7, 8, 9, 10, 17, 33, 100, 130, 200)));
+
+TEST(Likelihood, LooksAtNoRowAndNoColumnBeyondItsOwn) {
+  Rng rng(12);
+  for (const Index m : {2, 7, 17, 40}) {
+    for (const Index n : {1, 5, 8, 249}) {
+      const HardProblem problem = hard_problem(Target::kPlain, n, m, rng);
+      const double nan = std::numeric_limits<double>::quiet_NaN();
+      RowMajorMatrix<double> more = RowMajorMatrix<double>::Constant(n + 300, m + 1, nan);
+      more.topLeftCorner(n, m) = problem.probs;
+      const MatrixView part(more.data(), n, m, m + 1, 1);
+      const Eigen::VectorXd q = dirichlet(m, 1.0, rng);
+      const LikelihoodValue expected = plain_value(problem.probs, Eigen::VectorXd::Ones(n), problem.label_prior, q);
+      const Likelihood likelihood(problem.label_prior, {Probabilities(part), {}});
+      expect_same(likelihood.at(q, Derivatives::kCurvature), expected, 1e-12);  // as above
+      EXPECT_LE((likelihood.at(q, Derivatives::kGradient).gradient - expected.gradient).cwiseAbs().maxCoeff(),
+                1e-12 * expected.gradient.maxCoeff());
+    }
+  }
+}
 
 TEST(Likelihood, HasTheGradientAndCurvatureOfItsValue) {
   Rng rng(1);

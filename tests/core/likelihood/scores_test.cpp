@@ -16,7 +16,7 @@
 #include "labelshift/core/inference/incremental.hpp"
 #include "labelshift/core/label_shift.hpp"
 #include "labelshift/core/likelihood/likelihood.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 #include "tests/core/gaussian_problem.hpp"
 
 namespace labelshift {
@@ -67,6 +67,31 @@ TEST(Scores, NameTheLogitThatIsNotFinite) {
     const std::string message = input_error([&] { Scores(logits, /*logits=*/true, "a.npy"); });
     EXPECT_THAT(message, StartsWith("a.npy, row 3, column 2: found"));
     EXPECT_THAT(message, HasSubstr("expected a finite logit"));
+  }
+}
+
+TEST(Scores, LookAtNoRowBeyondTheirOwn) {
+  for (const Index rows : {1, 3, 248, 500}) {
+    Eigen::MatrixXd by_columns = Eigen::MatrixXd::Constant(rows + 1, 2, 0.5);
+    by_columns.row(rows).setConstant(std::numeric_limits<double>::quiet_NaN());
+    const RowMajorMatrix<double> by_rows = by_columns;
+    for (const MatrixView& all : {MatrixView(by_columns), MatrixView(by_rows)})
+      for (const bool logits : {false, true}) {
+        EXPECT_NO_THROW(Scores(all.middle_rows(0, rows), logits)) << rows;
+        EXPECT_THROW(Scores(all, logits), Error) << rows;
+      }
+  }
+}
+
+TEST(Scores, FindTheBadRowAmongEntriesThatLieApart) {
+  // Every second entry of a row is a score; the two next to one another would do.
+  for (const Index cols : {2, 20}) {
+    RowMajorMatrix<double> wide = RowMajorMatrix<double>::Constant(16, 2 * cols, 1.0 / static_cast<double>(cols));
+    const MatrixView view(wide.data(), 16, cols, 2 * cols, 2);
+    EXPECT_NO_THROW(Scores(view, /*logits=*/false));
+    wide(11, 2 * cols - 2) += 0.25;
+    EXPECT_EQ(input_error([&] { Scores(view, /*logits=*/false, "f"); }),
+              "f, row 12: probabilities sum to 1.25, not 1 within 0.001");
   }
 }
 

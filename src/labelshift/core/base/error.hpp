@@ -28,6 +28,8 @@ enum class Remedy {
   kIterations,           // allow more iterations, or ask for another tolerance
   kEstimator,            // choose another estimator
   kCalibration,          // choose another calibration
+  kCorrectIfFits,        // have predictions corrected only where the label-shift assumption fits
+  kCorrectAnyway,        // have predictions corrected whether the label-shift assumption fits or not
 };
 
 /// What a user should know of a result that is there all the same.

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 
 #include "labelshift/core/base/matrix_view.hpp"
 
@@ -24,9 +25,9 @@ Sum sum_in_order(Index jobs, unsigned workers, const Sum& zero, const Work& work
   Index due = 0;
   bool failed = false;
   run_in_parallel(jobs, workers, [&](Index job) {
-    Sum part = zero;
+    std::optional<Sum> part;
     try {
-      work(job, part);
+      work(job, part.emplace(zero));
     } catch (...) {
       const std::lock_guard lock(mutex);
       failed = true;
@@ -37,7 +38,7 @@ Sum sum_in_order(Index jobs, unsigned workers, const Sum& zero, const Work& work
     std::unique_lock lock(mutex);
     turn.wait(lock, [&] { return due == job || failed; });
     if (failed) return;
-    total.add(part);
+    total.add(*part);
     ++due;
     turn.notify_all();
   });

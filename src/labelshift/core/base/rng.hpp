@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 namespace labelshift {
 
@@ -55,5 +56,11 @@ class Rng {
   }
   std::uint64_t state_;
 };
+
+/// The seed of one use of a seed; the uses are an enumeration.
+template <typename Stream>
+requires std::is_enum_v<Stream> std::uint64_t stream_seed(std::uint64_t seed, Stream stream) {
+  return Rng(seed, static_cast<std::uint64_t>(stream))();
+}
 
 }  // namespace labelshift

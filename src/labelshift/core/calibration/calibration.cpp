@@ -12,8 +12,8 @@
 #include "labelshift/core/base/settings.hpp"
 #include "labelshift/core/calibration/calibration_objective.hpp"
 #include "labelshift/core/calibration/prediction_quality.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
 #include "labelshift/core/likelihood/row_block.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/core/likelihood/softmax.hpp"
 
 namespace labelshift {

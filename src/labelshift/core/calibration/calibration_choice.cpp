@@ -11,7 +11,7 @@
 #include "labelshift/core/base/settings.hpp"
 #include "labelshift/core/calibration/calibration_objective.hpp"
 #include "labelshift/core/calibration/prediction_quality.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 
 namespace labelshift {
 namespace {

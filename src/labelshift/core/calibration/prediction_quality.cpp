@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 
 namespace labelshift {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 
 namespace labelshift {
 

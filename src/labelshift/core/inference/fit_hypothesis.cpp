@@ -12,8 +12,8 @@
 #include "labelshift/core/base/distributions.hpp"
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/estimators/simplex.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
 #include "labelshift/core/likelihood/row_block.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 
 namespace labelshift {
 namespace {

@@ -15,7 +15,7 @@
 #include "labelshift/core/estimators/mlls_sqp.hpp"
 #include "labelshift/core/estimators/simplex.hpp"
 #include "labelshift/core/likelihood/likelihood.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 
 namespace labelshift {
 namespace {

@@ -11,8 +11,8 @@
 #include "labelshift/core/inference/shift_hypothesis.hpp"
 #include "labelshift/core/inference/wilson.hpp"
 #include "labelshift/core/likelihood/likelihood.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
 #include "labelshift/core/likelihood/row_block.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 
 namespace labelshift {
 namespace {

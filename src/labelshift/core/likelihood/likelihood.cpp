@@ -11,7 +11,7 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/parallel.hpp"
 #include "labelshift/core/likelihood/outer_products.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 
 namespace labelshift {
 namespace {

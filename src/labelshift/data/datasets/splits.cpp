@@ -18,8 +18,6 @@ namespace {
 
 using Wide = __int128;  // products of two 64-bit counts
 
-// Two kinds of split with one seed must not pick the same rows.
-
 void shuffle(std::vector<Index>& rows, Rng rng) {
   for (auto left = static_cast<Index>(rows.size()); left > 1; --left)
     std::swap(rows[static_cast<std::size_t>(left - 1)], rows[static_cast<std::size_t>(rng.below(left))]);

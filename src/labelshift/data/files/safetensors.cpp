@@ -8,10 +8,10 @@
 #include <bit>
 #include <cerrno>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/json.hpp"
 #include "labelshift/core/base/version.hpp"
 #include "labelshift/data/files/errno_text.hpp"
 #include "labelshift/data/files/input_file.hpp"
@@ -134,19 +134,18 @@ Extent parse_extent(const std::string& path, const std::string& name, const nloh
 
 void write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json header;
+  Json header;
   header[kMetadata] = metadata;
   header[kMetadata][kSum] = std::string(kSumDigits, '0');
   std::uint64_t offset = 0;
   for (const NamedTensor& tensor : tensors) {
     const std::uint64_t end = offset + tensor.values.size_bytes();
     // Not header[name], which compares with every name before.
-    header.get_ref<nlohmann::ordered_json::object_t&>().emplace_back(
-        tensor.name,
-        nlohmann::ordered_json{{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}});
+    header.get_ref<Json::object_t&>().emplace_back(
+        tensor.name, Json{{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}});
     offset = end;
   }
-  std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::string text = json_line(header);
   text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');  // so that the numbers are aligned
   const std::uint64_t length = text.size();
   Sha256 sum;

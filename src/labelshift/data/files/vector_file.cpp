@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "labelshift/core/base/error.hpp"
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/data/files/csv_reader.hpp"
 #include "labelshift/data/files/input_file.hpp"
 #include "labelshift/data/files/npy_reader.hpp"

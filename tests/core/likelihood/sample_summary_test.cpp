@@ -1,4 +1,4 @@
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 
 #include <gtest/gtest.h>
 

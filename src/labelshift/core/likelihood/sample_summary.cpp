@@ -1,4 +1,4 @@
-#include "labelshift/core/likelihood/probabilities.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,20 +11,6 @@
 #include "labelshift/core/base/error.hpp"
 
 namespace labelshift {
-
-std::string to_string(StopReason reason) {
-  switch (reason) {
-    case StopReason::kTolerance:
-      return "tolerance";
-    case StopReason::kIterationLimit:
-      return "iteration-limit";
-    case StopReason::kRounding:
-      return "rounding";
-    case StopReason::kClosedForm:
-      return "closed-form";
-  }
-  return "";
-}
 
 void check_weights(std::span<const double> weights, Index rows, const std::string& name) {
   if (weights.empty()) return;
