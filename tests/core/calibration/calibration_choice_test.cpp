@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "labelshift/core/base/error.hpp"
@@ -229,6 +230,25 @@ TEST(ChooseCalibration, AFoldsStepDoesNotGoTooFar) {
           choose_calibration(calibration_kinds(kAutoCalibration), {huge, /*logits=*/true}, source.labels, {});
       for (const CalibrationCandidate& candidate : choice.candidates)
         EXPECT_LE(candidate.nll, choice.candidates[0].nll + 5.0) << to_string(candidate.kind) << scale << " " << seed;
+    }
+  }
+}
+
+TEST(ChooseCalibration, AFoldForWhichNoStepGainsIsJudgedByTheFitToAllRows) {
+  // So few rows that they can be told apart, and logits so huge that no part of a step down to a millionth lowers the
+  // likelihood of the nine other folds. The whole step gives NLLs beyond 1e20. That of labels drawn at random is 1.4;
+  // the fits here have up to 2.4.
+  const std::pair<Index, std::uint64_t> draws[] = {{8, 1}, {12, 1}, {20, 4}};
+  for (const auto& [rows, seed] : draws) {
+    const GaussianSample source = draw(four_classes(), rows, seed);
+    for (const double scale : {1e30, 1e60}) {
+      const MatrixXd huge = scale * source.probs.array().log();
+      const CalibrationChoice choice =
+          choose_calibration(calibration_kinds(kAutoCalibration), {huge, /*logits=*/true}, source.labels, {});
+      for (const CalibrationCandidate& candidate : choice.candidates) {
+        if (candidate.kind == CalibrationKind::kNone) continue;
+        EXPECT_LE(candidate.nll, 5.0) << to_string(candidate.kind) << " " << scale << " " << rows;
+      }
     }
   }
 }

@@ -510,6 +510,13 @@ TEST_P(EveryFittedCalibration, AStartFromPartOfTheRowsDoesNotShow) {
   // A random part starts within sqrt(17) standard errors, 0.1 at most; squaring the distance, Newton's method is at
   // 1e-8 of it in three steps or four.
   EXPECT_LE(a.iterations, kind() == CalibrationKind::kMatrix ? 20 : 4);  // of matrix scaling with a part's Hessian
+  if (kind() == CalibrationKind::kBiasCorrected || kind() == CalibrationKind::kVector) {
+    // The bias of the one class that the part has is worse for the whole than no calibration: as if there were no part.
+    const CalibrationFit from_none =
+        fit_calibration(kind(), ordered.logits(), ordered.labels, {}, kMatrixStrength, Calibration::identity(3));
+    EXPECT_EQ(b.iterations, from_none.iterations);
+    EXPECT_EQ(b.calibration.bias, from_none.calibration.bias);
+  }
   // Both to a millionth of a standard error, which is below 0.1 for every parameter.
   EXPECT_LE((a.calibration.scale - b.calibration.scale).norm(), 1e-6);
   EXPECT_LE((a.calibration.bias - b.calibration.bias).norm(), 1e-6);

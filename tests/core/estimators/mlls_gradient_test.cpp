@@ -16,7 +16,7 @@ TEST(MllsCg, FindsWhatMllsSqpFinds) {
       const RatioEstimate best = MllsSqp().estimate(problem.source(), problem.target());
       const RatioEstimate found = MllsCg({.tolerance = 1e-6}).estimate(problem.source(), problem.target());
       ASSERT_TRUE(found.ratio.allFinite());
-      EXPECT_LE(found.iterations, 1000);
+      EXPECT_LE(found.iterations, 100);  // passes; the hardest takes 52
       EXPECT_LE(best.mean_log_likelihood, found.mean_log_likelihood + *found.gap + 1e-12);
       EXPECT_EQ(found.stopped_by, StopReason::kTolerance)
           << "kind " << static_cast<int>(kind) << ", n = " << n << ", gap " << *found.gap;

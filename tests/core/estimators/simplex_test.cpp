@@ -129,6 +129,34 @@ TEST(SimplexSolver, FindsAKinkByHand) {
   }
 }
 
+TEST(SimplexSolver, StaysAtAKinkThatAGoalIsBeyondByARoundingAlone) {
+  // The optimum is the kink: no exchange pays. Found among 400,000 random problems, in which a coordinate's goal was
+  // its kink or one double beyond.
+  struct Problem {
+    Eigen::MatrixXd h;
+    Eigen::VectorXd b, k, s, start;
+  };
+  const double third = 1.0 / 3.0;
+  const Problem problems[] = {
+      {Eigen::Matrix3d::Identity(), Eigen::Vector3d(0.5, -0.60000000000000009, 0.0),
+       Eigen::Vector3d(2.0 * third, 0.0, third), Eigen::Vector3d(0.5, 0.0, 0.30000000000000004),
+       Eigen::Vector3d(1.0, 4.1376998133165031e-21, 8.5431260549180074e-50)},
+      {Eigen::MatrixXd{{1.003775867761735, 1.2488900065802258}, {1.2488900065802258, 2.330000014002652}},
+       Eigen::Vector2d(0.2, 0.2), Eigen::Vector2d(2.0 * third, third), Eigen::Vector2d(0.4, 0.4),
+       Eigen::Vector2d(0.99871507310712959, 0.0012849268928703094)},
+      {Eigen::MatrixXd{{0.98765534914035547, 1.0105953122130873}, {1.0105953122130873, 1.7957131335878622}},
+       Eigen::Vector2d(-0.2, -0.70000000000000007), Eigen::Vector2d(2.0 * third, third), Eigen::Vector2d(0.5, 0.5),
+       Eigen::Vector2d(0.99452357941625835, 0.0054764205837416714)},
+      {Eigen::MatrixXd{{2.3798271431971858, 0.63983019277691688}, {0.63983019277691688, 1.3695109117365927}},
+       Eigen::Vector2d(0.30000000000000004, -0.8), Eigen::Vector2d(2.0 * third, third), Eigen::Vector2d(0.5, 0.2),
+       Eigen::Vector2d(0.99960732592264523, 0.00039267407735479811)},
+  };
+  for (const auto& [h, b, k, s, start] : problems) {
+    EXPECT_EQ(best_exchange({h, b, k, s}, k), 0.0);
+    EXPECT_LE((SimplexSolver().solve({h, b, k, s}, start) - k).norm(), 1e-12) << k.transpose();
+  }
+}
+
 TEST(SimplexSolver, TakesClassesWhoseCurvaturesDifferByTwelveOrders) {
   // Separable: h_c y_c = b_c - nu. With h = (1e12, 1, 1), b = (1e6, 0, 0): y = (1e-6, ½, ½) up to 1e-6.
   const Eigen::MatrixXd h = Eigen::Vector3d(1e12, 1.0, 1.0).asDiagonal();

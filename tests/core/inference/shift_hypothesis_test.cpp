@@ -160,6 +160,32 @@ TEST(NoShiftTest, KeepsFewerDirectionsThanAThirdOfTheRows) {
   EXPECT_GT(test.p_value, 1e-4);
 }
 
+/// Four rows (1/2 +- x, ..., 1/100 +- y), whose three entries sum to 1, 25 times.
+Moments spread_along_two_directions(double x, double y) {
+  MatrixXd rows(4, 3);
+  for (Index i = 0; i < 4; ++i) {
+    rows(i, 0) = 0.5 + (i % 2 == 0 ? x : -x);
+    rows(i, 2) = 0.01 + (i < 2 ? y : -y);
+    rows(i, 1) = 1.0 - rows(i, 0) - rows(i, 2);
+  }
+  return moments_of(rows.replicate(25, 1).eval());
+}
+
+TEST(NoShiftTest, LeavesOutDirectionsThatHardlyVary) {
+  // The direction (1, -1, 0) has a variance of 2 x^2, and what is orthogonal to it and to (1, 1, 1), that is (1, 1,
+  // -2), one of 3/2 y^2. Two samples of n rows have a scatter of 2 n times that.
+  const auto directions = [](double x, double y) {
+    const Moments rows = spread_along_two_directions(x, y);
+    return no_shift_test(rows, rows).degrees_of_freedom;
+  };
+  // One of less than 1e-10 of the largest is left out: at x = 0.4 one of y below sqrt(1e-10 0.32 / 1.5) = 4.62e-6.
+  EXPECT_EQ(directions(0.4, 3.5e-6), 1.0);
+  EXPECT_EQ(directions(0.4, 6e-6), 2.0);
+  // So is one of less than 1e-12 (n / 2 + 2 n), the rounding of float32: of x below sqrt(1e-12 2.5 / 4) = 7.9e-7.
+  EXPECT_EQ(directions(6e-7, 0.0), 0.0);
+  EXPECT_EQ(directions(1.05e-6, 0.0), 1.0);
+}
+
 GaussianProblem miscalibrated(Index classes) {
   return {.source_prior = VectorXd::Constant(classes, 1.0 / static_cast<double>(classes)),
           .sharpness = 3.0,

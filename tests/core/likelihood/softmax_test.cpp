@@ -86,6 +86,18 @@ TEST(SoftmaxRows, AgreesWithTheTextbookRowByRow) {
   }
 }
 
+TEST(SoftmaxRows, AndLogarithmsWriteNothingBeyondTheirEntries) {
+  for (const Index rows : {1, 5, 8, 67}) {
+    const auto n = static_cast<std::size_t>(rows);
+    std::vector<double> f(3 * n + 1, 0.25), log_normaliser(n + 1, 7.0);
+    softmax_rows(rows, 3, f.data(), log_normaliser.data());
+    EXPECT_EQ(f.back(), 0.25) << rows;
+    EXPECT_EQ(log_normaliser.back(), 7.0) << rows;
+    log_of_floored(1e-12, 3 * rows, f.data());
+    EXPECT_EQ(f.back(), 0.25) << rows;
+  }
+}
+
 TEST(SoftmaxRows, HoldsWhereExponentsWouldOverflowAndVanish) {
   std::vector<double> f = {-1e100, 800.0, 800.0, -900.0};  // (2, 2): the rows (-1e100, 800) and (800, -900)
   std::vector<double> log_normaliser(2);
