@@ -52,6 +52,11 @@ TEST_F(CommandLine, UsesNoMoreThanTheInstructionsAskedFor) {
   EXPECT_THAT(instructions("LABELSHIFT_CPU=baseline OPENBLAS_CORETYPE=Nehalem"),
               testing::HasSubstr("OpenBLAS: Nehalem"));
   EXPECT_EQ(instructions("LABELSHIFT_CPU=avx512"), instructions("env -u LABELSHIFT_CPU"));
+  // OpenBLAS takes a processor that it does not know for a Prescott.
+  if (native_cpu() > Cpu::kBaseline) {
+    EXPECT_THAT(instructions("env -u LABELSHIFT_CPU"), testing::Not(testing::HasSubstr("Prescott")));
+    EXPECT_THAT(instructions("env -u LABELSHIFT_CPU OPENBLAS_CORETYPE=Prescott"), testing::HasSubstr("Prescott"));
+  }
 }
 #endif
 

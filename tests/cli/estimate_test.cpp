@@ -56,6 +56,33 @@ const std::set<std::string> kKeys = {"estimator",
                                      "seed",
                                      "version"};
 
+TEST_F(Estimate, RefusesNamesThatTheHeaderGivesToOtherColumns) {
+  // The header is Pullover,Coat,Shirt.
+  const std::string target = "estimate --target-probs examples/tiny/target_probs.csv ";
+  shell(
+      "printf 'Coat\\nPullover\\nShirt\\n' > swapped.txt; printf 'jumper\\ncoat\\nshirt\\n' > other-words.txt; "
+      "printf 'Shirt,Coat,Pullover\\n0.5,0.3,0.2\\n' > prior.csv");
+  const CommandResult swapped = labelshift(target + "--source-prior 0.2,0.3,0.5 --classes swapped.txt");
+  EXPECT_EQ(swapped.status, 3);
+  EXPECT_THAT(swapped.err,
+              HasSubstr("swapped.txt, line 1: found \"Coat\", but the header of "
+                        "examples/tiny/target_probs.csv calls that column \"Pullover\"; give --classes in"));
+  const CommandResult renamed = labelshift(target + "--source-prior 0.2,0.3,0.5 --classes other-words.txt");
+  EXPECT_EQ(renamed.status, 0) << renamed.err;
+  EXPECT_THAT(renamed.out, HasSubstr("jumper"));
+  const CommandResult prior = labelshift(target + "--source-prior prior.csv");
+  EXPECT_EQ(prior.status, 3);
+  EXPECT_THAT(prior.err, HasSubstr("prior.csv, column 1: found the name \"Shirt\", expected \"Pullover\""));
+}
+
+TEST_F(Estimate, WarnsOfProbabilitiesThatAreCalledLogits) {
+  const CommandResult result = labelshift(
+      "estimate --source-probs examples/tiny/source_probs.csv --source-labels examples/tiny/source_labels.csv "
+      "--target-probs examples/tiny/target_probs.csv --logits");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.err, HasSubstr("these look like probabilities; if they are, drop --logits"));
+}
+
 TEST_F(Estimate, WarnsOfLabelsThatAreOfOtherRows) {
   shell(
       "(head -1 examples/tiny/source_labels.csv; tail -n +2 examples/tiny/source_labels.csv | shuf "

@@ -216,7 +216,7 @@ TEST_F(Watch, LimitsTheLengthOfALine) {
   const CommandResult skipped = labelshift("watch --skip-bad-lines" + kTinySource + "< rows.csv");
   EXPECT_EQ(skipped.status, 0);
   EXPECT_THAT(skipped.out, StartsWith("After 2 rows, bad lines skipped: 1\n"));
-  EXPECT_EQ(skipped.err, "warning: skipped 1 bad lines; the first: " + message + "\n");
+  EXPECT_EQ(skipped.err, "warning: skipped 1 bad line; the first: " + message + "\n");
 }
 
 TEST_F(Watch, SaysAllItKnowsWhenItIsInterrupted) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -299,6 +300,18 @@ TEST_F(FederationRun, SaysThatAnotherVersionMadeTheRun) {
   ASSERT_FALSE(result.state.warnings.empty());
   EXPECT_THAT(result.state.warnings.back(),
               HasSubstr("was begun by another version of labelshift (version = \"0.0.1\""));
+}
+
+TEST_F(FederationRun, WaitsForNoPipeInAFolder) {
+  for (const std::string name : {"model.safetensors", "rounds.csv", "lock"}) {
+    const std::string folder = "run-" + name;
+    run_in_folder(task(folder), {});
+    fs::remove(path(folder + "/" + name));
+    ASSERT_EQ(::mkfifo(path(folder + "/" + name).c_str(), 0600), 0);
+    expect_error(ErrorKind::kInput,
+                 "DIR/" + folder + "/" + name + " is a pipe or a device, expected a regular file; remove it",
+                 [&] { run_in_folder(task(folder), {}); });
+  }
 }
 
 TEST_F(FederationRun, RefusesToSaveEveryZeroRounds) {

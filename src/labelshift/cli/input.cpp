@@ -67,6 +67,31 @@ void check_guessed_order(const InputOptions& options, const MatrixView& scores, 
                             options.source_probs, fmt::join(labels.class_names, ", "), options.source_labels));
 }
 
+/// Throws Error{kInput} if --classes gives a name of the header to another column. Other names are other words for
+/// them.
+void check_header(const InputOptions& options, const std::vector<std::string>& names,
+                  const std::vector<std::string>& header, const std::string& header_of) {
+  for (std::size_t c = 0; c < header.size(); ++c)
+    if (names[c] != header[c] && std::find(names.begin(), names.end(), header[c]) != names.end())
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{}, line {}: found {}, but the header of {} calls that column {}; give --classes in the "
+                              "order of the columns, or leave it out",
+                              options.classes, c + 1, excerpt(names[c]), header_of, excerpt(header[c])));
+}
+
+/// Whether all rows are probabilities, though they were called logits.
+bool are_probabilities(const MatrixView& scores) {
+  for (Index i = 0; i < scores.rows(); ++i) {
+    double sum = 0.0;
+    for (Index c = 0; c < scores.cols(); ++c) {
+      if (scores(i, c) < 0.0) return false;
+      sum += scores(i, c);
+    }
+    if (std::abs(sum - 1.0) > kRowSumTolerance) return false;
+  }
+  return true;
+}
+
 /// Throws Error{kInput} if a column counts the rows, from 0 or 1: as logits it would pass for a class.
 void check_no_index(const MatrixView& scores, const std::string& path) {
   if (scores.rows() < 3) return;  // 0, 1 may be scores
@@ -416,7 +441,16 @@ Input read_input(const InputOptions& options, const EstimatorOptions& estimator,
   read_scores(options.target_probs, input.target);
   if (input.target) check_ignored(options.columns, input.tables);  // else more rows are still to come
   if (input.source && input.target) check_columns(options, *input.source, *input.target);
-  if (!options.classes.empty()) input.class_names = read_class_names(options.classes, input.classes());
+  if (!options.classes.empty()) {
+    std::vector<std::string> names = read_class_names(options.classes, input.classes());
+    check_header(options, names, input.class_names, input.source ? options.source_probs : options.target_probs);
+    input.class_names = std::move(names);
+  }
+  if (options.logits && input.source && are_probabilities(input.source->scores()))
+    input.warnings.push_back(
+        fmt::format("no number in {} is below 0 and every row sums to 1: these look like probabilities; if they are, "
+                    "drop --logits",
+                    options.source_probs));
   if (input.source) {
     progress.show("reading " + options.source_labels);
     const Index rows = input.source->scores().rows();
@@ -433,7 +467,8 @@ Input read_input(const InputOptions& options, const EstimatorOptions& estimator,
     input.class_names = std::move(labels.class_names);
     if (!options.source_weights.empty()) input.source_weights = read_weights(options.source_weights, rows);
   }
-  if (!options.source_prior.empty()) input.source_prior = read_prior(options.source_prior, input.classes());
+  if (!options.source_prior.empty())
+    input.source_prior = read_prior(options.source_prior, input.classes(), input.class_names);
   if (!options.target_weights.empty())
     input.target_weights = read_weights(options.target_weights, input.target->scores().rows());
   return input;

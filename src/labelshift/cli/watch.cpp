@@ -221,7 +221,8 @@ void watch(const WatchOptions& options) {
   const auto say_the_rest = [&] {
     look_after(1.0);
     if (watch.skipped_lines() > 0)
-      warn(fmt::format("skipped {} bad lines; the first: {}", watch.skipped_lines(), watch.first_skipped()));
+      warn(fmt::format("skipped {} bad line{}; the first: {}", watch.skipped_lines(),
+                       watch.skipped_lines() == 1 ? "" : "s", watch.first_skipped()));
   };
   try {
     follow(options, watch, [&] { look_after(static_cast<double>(options.every)); });

@@ -442,11 +442,13 @@ void check_folder(const RunTask& task, bool resume) {
                 fmt::format("{} has no {}, so damage to its files would go unseen: labelshift 0.3.0 or older made it, "
                             "or the file was lost; remove the folder to run it again, or choose another",
                             task.folder, kSumsFile));
-  if (!whole && !resume)
+  if (!whole && !resume) {
+    const FolderLock nobody_runs_it(task.folder, paths.lock);  // throws if somebody does
     throw Error(ErrorKind::kUsage,
                 fmt::format("{} has a run that was stopped after {}; go on with it, or choose another folder",
                             task.folder, fs::path(checkpoint).filename().string()),
                 Remedy::kResume);
+  }
 }
 
 RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Observer& observer) {
@@ -454,6 +456,13 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
     throw SettingError("run.checkpoint-every", fmt::format("run.checkpoint-every is {}, expected {}",
                                                            task.settings.checkpoint_every, kCount.words()));
   const Paths paths(task.folder);
+  for (const std::string& path :
+       {paths.settings, paths.rounds, paths.summary, paths.model, paths.batch_norms, paths.sums, paths.lock}) {
+    std::error_code ignored;
+    const fs::file_status found = fs::status(path, ignored);
+    if (fs::exists(found) && !fs::is_regular_file(found) && !fs::is_directory(found))
+      throw Error(ErrorKind::kInput, fmt::format("{} is a pipe or a device, expected a regular file; remove it", path));
+  }
   check_folder(task, options.resume);
   const bool was_whole = exists(paths.summary);
   const std::optional<std::string> damage = was_whole ? damage_of_run(task.folder) : std::nullopt;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "labelshift/core/base/json.hpp"
 #include "labelshift/core/base/version.hpp"
 
@@ -42,11 +44,14 @@ Table quality_table(const std::vector<PartQuality>& parts) {
 
 std::string choice_text(const Selection& selection, const std::string& hint) {
   const Candidate& best = selection.best();
+  int most = 0;
+  for (const Candidate& candidate : selection.candidates) most = std::max(most, candidate.epochs);
   return fmt::format(
       "Chose zeta {}, {} epoch{} and calibration {} among {} candidates{}.\nIt errs least where held-out examples are "
-      "resampled to known class mixes: MSE of ratios {:.{}f}, standard error {:.{}f}.\n",
+      "resampled to known class mixes: MSE of ratios {:.{}f}, standard error {:.{}f}.\n{}",
       best.zeta, best.epochs, best.epochs == 1 ? "" : "s", best.calibration, selection.candidates.size(), hint,
-      best.error, kErrorDigits, best.standard_error, kErrorDigits);
+      best.error, kErrorDigits, best.standard_error, kErrorDigits,
+      best.epochs == most ? fmt::format("More than {} epochs were not tried and may do better.\n", most) : "");
 }
 
 std::string training_text(const TrainingReport& report, const SearchView& search) {

@@ -66,10 +66,14 @@ std::string choice_line(const CalibrationChoice& choice, const CalibrationFit& f
     if (candidate.kind != fit.kind)
       others += fmt::format("{}{} {:.4f}", others.empty() ? "" : ", ", to_string(candidate.kind), candidate.nll);
   const CalibrationKind widest = choice.for_intervals().kind;
+  const double best = std::min_element(choice.candidates.begin(), choice.candidates.end(), [](auto& a, auto& b) {
+                        return a.nll < b.nll;
+                      })->nll;
   return fmt::format(
-      "Calibration auto chose {}, the simplest within noise of the best: cross-validated NLL {:.4f}, {}; "
+      "Calibration auto chose {}, {}: cross-validated NLL {:.4f}, {}; "
       "ECE {}.{}",
-      to_string(fit.kind), choice.for_estimate().nll, others,
+      to_string(fit.kind), choice.for_estimate().nll <= best ? "the best" : "the simplest within noise of the best",
+      choice.for_estimate().nll, others,
       fit.kind == CalibrationKind::kNone ? fmt::format("{:.4f}", fit.ece_before)
                                          : fmt::format("from {:.4f} to {:.4f}", fit.ece_before, fit.ece_after),
       widest == fit.kind ? "" : fmt::format(" The intervals are those of {}.", to_string(widest)));

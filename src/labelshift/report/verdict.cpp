@@ -18,6 +18,10 @@ Verdict judge(const Evidence& evidence) {
   const std::string p_value =
       p_value_text(shift.p_value) + (needs_calibrated ? ", if the probabilities are calibrated on the source" : "");
   const std::string fit_p_value = fit ? p_value_text(fit->p_value) : "";
+  if (shift.p_value < level && fit && fit->p_value < Evidence::kVerdictLevel)
+    return {Finding::kMoved,
+            fmt::format("the label mix has moved ({}), and a label shift is not rejected at {} (fit {})", p_value,
+                        level, fit_p_value)};
   if (shift.p_value < level)
     return {Finding::kMoved,
             fit ? fmt::format("the label mix has moved ({}), and nothing speaks against a label shift (fit {})",

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <Eigen/LU>
 #include <cmath>
 #include <span>
 #include <vector>
@@ -86,6 +87,89 @@ TEST(FitTest, IsPearsonsTestOfHomogeneityForOneClass) {
   EXPECT_NEAR(test->statistic, pearson, 0.01 * pearson);
 }
 
+/// The statistic of one or two classes as the header describes it, by plain formulas: (D, k) source rows by cell and
+/// class, (D) target rows by cell. Shares are found by a golden-section search and have to be within (0, 1).
+double plain_statistic(const MatrixXd& source_rows, const VectorXd& target_rows) {
+  const Index classes = source_rows.cols();
+  const double n = target_rows.sum();
+  const VectorXd rows = source_rows.colwise().sum();
+  const MatrixXd m = source_rows * rows.cwiseInverse().asDiagonal();
+  const VectorXd pi = target_rows / n;
+  const VectorXd pooled = source_rows.rowwise().sum() / rows.sum();
+  const auto covariance = [](const VectorXd& p) { return MatrixXd(MatrixXd(p.asDiagonal()) - p * p.transpose()); };
+  MatrixXd source = m;  // the frequencies that variances are computed from
+  VectorXd target = pi;
+  const auto add_half_a_row = [&] {
+    for (Index c = 0; c < classes; ++c) source.col(c) = (rows[c] * source.col(c) + 0.5 * pooled) / (rows[c] + 0.5);
+    target = (n * target + 0.5 * pooled) / (n + 0.5);
+  };
+  const auto shares = [&](double first) -> VectorXd {
+    return classes == 1 ? VectorXd(VectorXd::Ones(1)) : VectorXd(Eigen::Vector2d(first, 1.0 - first));
+  };
+  const auto multiplier = [&](const VectorXd& q) {                               // V^-1 (pi - M q)
+    MatrixXd v = covariance(target) / n + MatrixXd::Ones(pi.size(), pi.size());  // V takes ones to zero
+    for (Index c = 0; c < classes; ++c) v += q[c] * q[c] / rows[c] * covariance(source.col(c));
+    return VectorXd(v.fullPivLu().solve(pi - m * q));
+  };
+  const auto statistic = [&](const VectorXd& q) { return (pi - m * q).dot(multiplier(q)); };
+  VectorXd q;
+  for (int round = 1;; ++round) {
+    add_half_a_row();
+    double low = 0.0, high = 1.0;
+    for (int step = 0; step < 60; ++step) {
+      const double a = low + 0.381966 * (high - low), b = high - 0.381966 * (high - low);
+      const bool left = statistic(shares(a)) < statistic(shares(b));
+      (left ? high : low) = left ? b : a;
+    }
+    q = shares(0.5 * (low + high));
+    if (round == 3) return statistic(q);
+    const VectorXd price = multiplier(q);  // next: the frequencies nearest to the observed ones with pi = M q
+    const MatrixXd before = source;
+    for (Index c = 0; c < classes; ++c) {
+      source.col(c) = (m.col(c) + q[c] / rows[c] * covariance(before.col(c)) * price).cwiseMax(0.0);
+      source.col(c) /= source.col(c).sum();
+    }
+    target = (pi - covariance(target) * price / n).cwiseMax(0.0);
+    target /= target.sum();
+  }
+}
+
+TEST(FitTest, IsWhatPlainFormulasGive) {
+  const std::vector<int> none = {0, 0, 0, 0};
+  const struct {
+    std::vector<int> first, second, target;
+  } tables[] = {
+      {{40, 100, 40, 20}, none, {60, 80, 35, 25}},
+      {{15, 15, 15, 15}, none, {2, 9, 3, 6}},  // so few rows that half a row of them counts
+      {{15, 15, 15, 15}, none, {200, 300, 250, 150}},
+      {{40, 100, 40, 20}, {20, 20, 60, 100}, {70, 90, 60, 80}},
+      {{20, 50, 10, 10}, {10, 10, 40, 60}, {9, 8, 4, 14}},
+      {{20, 50, 10, 10}, {10, 10, 40, 60}, {250, 200, 300, 150}},
+  };
+  for (const auto& [first, second, target] : tables) {
+    const TwoClasses source = two_classes(first, second);
+    const TwoClasses shown = two_classes(target, none);
+    MatrixXd source_rows(4, second == none ? 1 : 2);
+    VectorXd target_rows(4);
+    for (Index cell = 0; cell < 4; ++cell) {
+      const auto at = static_cast<std::size_t>(cell);
+      source_rows(cell, 0) = first[at];
+      if (second != none) source_rows(cell, 1) = second[at];
+      target_rows[cell] = target[at];
+    }
+    const double expected = plain_statistic(source_rows, target_rows);
+    const auto test = label_shift_fit_test({source.probs, source.labels, {}}, {shown.probs, {}});
+    ASSERT_TRUE(test.has_value());
+    EXPECT_EQ(test->degrees_of_freedom, second == none ? 3.0 : 2.0);
+    EXPECT_GT(expected, 0.1);
+    // Without a share to find there is rounding alone. Else a descent ends 0.01 standard errors from its minimum, 1e-4
+    // above it, and takes the frequencies of the next round 0.01 of theirs along: 0.01 / sqrt(10) = 3e-3 of a cell of
+    // ten rows, and of all cells, in which the variances are the sums, less.
+    EXPECT_NEAR(test->statistic, expected, (second == none ? 1e-9 : 1e-3) * expected) << testing::PrintToString(target);
+    EXPECT_NEAR(test->p_value, chi_squared_survival(test->statistic, test->degrees_of_freedom), 1e-12);
+  }
+}
+
 TEST(FitTest, CountsAWeightAsThatManyRowsInMeansButNotInEvidence) {
   const TwoClasses source = two_classes({40, 100, 40, 20}, {20, 20, 60, 100});
   const TwoClasses target = two_classes({60, 100, 60, 60}, {20, 20, 60, 20});
@@ -127,6 +211,55 @@ TEST(ConfidenceCells, HaveABinForEveryFifteenSourceRowsAndFourAtMost) {
   for (Index c = 0; c < 4; ++c)
     EXPECT_EQ((c < 3 ? cells.first_of(c + 1) : cells.size()) - cells.first_of(c), bins[static_cast<std::size_t>(c)])
         << c;
+}
+
+TEST(ConfidenceCells, HaveNoEmptyOnesBetweenEqualConfidences) {
+  // 100 rows say class 0 with 0.6, 0.9 or 1: of the quartiles 0.9, 1 and 1 the last is no edge of its own. All 50 that
+  // say class 1 are certain.
+  MatrixXd probs(150, 2);
+  for (Index i = 0; i < 150; ++i) {
+    const double first = i < 10 ? 0.6 : i < 40 ? 0.9 : i < 100 ? 1.0 : 0.0;
+    probs.row(i) << first, 1.0 - first;
+  }
+  const ConfidenceCells cells(probs);
+  EXPECT_EQ(cells.first_of(1), 3);
+  EXPECT_EQ(cells.size(), 5);
+  EXPECT_EQ(cells.cell_of(0, 0.6), 0);
+  EXPECT_EQ(cells.cell_of(0, 0.9), 1);
+  EXPECT_EQ(cells.cell_of(0, 0.99), 1);
+  EXPECT_EQ(cells.cell_of(0, 1.0), 2);
+  EXPECT_EQ(cells.cell_of(1, 0.99), 3);
+  EXPECT_EQ(cells.cell_of(1, 1.0), 4);
+}
+
+TEST(ConfidenceCells, DoNotTellApartWhatFourDigitsWouldRound) {
+  MatrixXd probs(120, 2);
+  for (Index i = 0; i < 120; ++i) {
+    const double first = i < 40 ? static_cast<double>(0.6F) : i < 80 ? 1.0 - 1e-8 * static_cast<double>(i) : 1.0;
+    probs.row(i) << first, 1.0 - first;
+  }
+  const ConfidenceCells cells(probs);
+  EXPECT_EQ(cells.first_of(1), 3);  // below 0.6, below 0.9995, and above it
+  EXPECT_EQ(cells.cell_of(0, 0.6), 1);
+  EXPECT_EQ(cells.cell_of(0, 0.5994), 0);
+  EXPECT_EQ(cells.cell_of(0, 0.9999), 2);
+  EXPECT_EQ(cells.cell_of(0, 1.0 - 1e-8), 2);
+  EXPECT_EQ(cells.cell_of(0, 1.0), 2);
+}
+
+TEST(FitTest, HoldsWhereTheTargetIsWrittenWithFewerDigits) {
+  // Float32 probabilities of a real classifier, a fifth of which are 1 to seven digits; the other half of its rows,
+  // with four decimals and divided by their sums. With edges at the quantiles themselves p was 1e-20.
+  const FashionMnistExample example = read_fashion_mnist_example();
+  const Index half = example.probs.rows() / 2;
+  const MatrixXd source = example.probs.topRows(half).cast<double>();
+  const MatrixXd target = example.probs.bottomRows(half).cast<double>();
+  MatrixXd rounded = (1e4 * target).array().round() / 1e4;
+  rounded.array().colwise() /= rounded.rowwise().sum().array().eval();
+  const std::vector<int> labels(example.labels.begin(), example.labels.begin() + half);
+  const double exact = label_shift_fit_test({source, labels, {}}, {target, {}})->p_value;
+  EXPECT_GT(exact, 0.05);
+  EXPECT_NEAR(label_shift_fit_test({source, labels, {}}, {rounded, {}})->p_value, exact, 0.3 * exact);
 }
 
 TEST(FitTest, RefusesSamplesThatDoNotFitTogether) {

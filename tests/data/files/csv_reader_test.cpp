@@ -97,7 +97,10 @@ TEST_F(CsvReader, KeepsALongFileWhole) {
 
 TEST_F(CsvReader, NamesLineAndColumnOfACellThatIsNoNumber) {
   expect_refused("DIR/p.csv, line 3, column 2: found \"x\", expected a number", "a,b\n1,2\n3,x\n");
-  expect_refused("DIR/p.csv, line 2, column 1: found \"\", expected a number", "1,2\n,3\n");
+  expect_refused("DIR/p.csv, line 2, column 1: found \"\", expected a number; fill it in or remove the row",
+                 "1,2\n,3\n");
+  expect_refused("DIR/p.csv, line 2, column 2: found \"NA\", expected a number; fill it in or remove the row",
+                 "1,2\n3,NA\n");
   expect_refused("DIR/p.csv, line 1, column 2: found \"0.x\", expected a number", "0.5,0.x\n1,2\n");
   expect_refused("DIR/p.csv, line 2, column 2: found \"1 2\", expected a number", "1,2\n3,1 2\n");
   expect_refused("DIR/p.csv, line 2, column 1: found \"+-1\", expected a number", "1,2\n+-1,2\n");

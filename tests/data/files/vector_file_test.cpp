@@ -54,6 +54,18 @@ TEST_F(ReadPrior, ReadsNumbersAndFiles) {
   }
 }
 
+TEST_F(ReadPrior, RefusesAHeaderOfOtherClassesOrOfAnotherOrder) {
+  const std::vector<std::string> names = {"a", "b", "c"};
+  EXPECT_DOUBLE_EQ(read_prior(file("same.csv", "a,b,c\n0.1,0.2,0.7\n"), 3, names)[2], 0.7);
+  EXPECT_DOUBLE_EQ(read_prior(file("column.csv", "prior\n0.1\n0.2\n0.7\n"), 3, names)[2], 0.7);
+  const std::string other = file("other.csv", "a,c,b\n0.1,0.2,0.7\n");
+  expect_error(
+      ErrorKind::kInput,
+      "DIR/other.csv, column 2: found the name \"c\", expected \"b\"; give the classes the same names and order as the "
+      "other files do, or no names",
+      [&] { read_prior(other, 3, names); });
+}
+
 TEST_F(ReadPrior, ScalesARoundedPriorToSumToOne) {
   // Dividing three numbers by their sum rounds each once: within 3 half units in the last place of 1.
   EXPECT_NEAR(read_prior("0.333,0.333,0.333", 3).sum(), 1.0, 4e-16);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "labelshift/core/base/blas.hpp"
 #include "labelshift/core/base/error.hpp"
 
 namespace labelshift {
@@ -17,17 +18,27 @@ constexpr const char* kNames[] = {"baseline", "avx2", "avx512"};  // by Cpu
 /// What each library calls the instruction sets. OpenBLAS knows processors: these are the oldest with each set.
 struct LibraryVariable {
   const char* name;
-  const char* values[2];  // by Cpu, below the highest
+  const char* values[3];  // by Cpu
 };
-constexpr LibraryVariable kOpenBlas = {"OPENBLAS_CORETYPE", {"Prescott", "Haswell"}};
-constexpr LibraryVariable kOneDnn = {"ONEDNN_MAX_CPU_ISA", {"SSE41", "AVX2"}};
-constexpr LibraryVariable kAten = {"ATEN_CPU_CAPABILITY", {"default", "avx2"}};
+constexpr LibraryVariable kOpenBlas = {"OPENBLAS_CORETYPE", {"Prescott", "Haswell", "SkylakeX"}};
+constexpr LibraryVariable kOneDnn = {"ONEDNN_MAX_CPU_ISA", {"SSE41", "AVX2", "ALL"}};
+constexpr LibraryVariable kAten = {"ATEN_CPU_CAPABILITY", {"default", "avx2", "avx512"}};
 
 /// Whether the variable was not set before.
 bool set(const LibraryVariable& variable, Cpu cpu) {
   if (std::getenv(variable.name)) return false;
   ::setenv(variable.name, variable.values[static_cast<int>(cpu)], /*overwrite=*/0);
   return true;
+}
+
+/// What OpenBLAS's kernels for SkylakeX use.
+bool has_all_of_skylake() {
+#ifdef __x86_64__
+  return native_cpu() == Cpu::kAvx512 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512cd");
+#else
+  return false;
+#endif
 }
 
 }  // namespace
@@ -61,7 +72,11 @@ Cpu cpu() {
 
 bool hand_cpu_to_libraries() {
   const Cpu chosen = cpu();
-  if (chosen == native_cpu()) return false;
+  if (chosen == native_cpu()) {
+    // OpenBLAS takes a processor that is newer than itself for the oldest: a product takes several times as long then.
+    const bool unknown = chosen > Cpu::kBaseline && blas_processor() == kOpenBlas.values[0];
+    return unknown && set(kOpenBlas, has_all_of_skylake() ? Cpu::kAvx512 : Cpu::kAvx2);
+  }
   set(kOneDnn, chosen);
   set(kAten, chosen);
   return set(kOpenBlas, chosen);

@@ -23,8 +23,9 @@ Cpu lowered_cpu(Cpu native, const char* wanted);
 Cpu cpu();
 
 /// Tells OpenBLAS, oneDNN and ATen to use no more than cpu(), by the environment variables that each reads when it is
-/// loaded; a variable that is set already stays as it is. Changes nothing where cpu() is all that the processor has.
-/// OpenBLAS may be loaded by then: returns whether the program must start again for OpenBLAS to see its variable.
+/// loaded; a variable that is set already stays as it is. Where cpu() is all that the processor has, only an OpenBLAS
+/// that does not know the processor is told which one to take it for. OpenBLAS may be loaded by then: returns whether
+/// the program must start again for OpenBLAS to see its variable.
 bool hand_cpu_to_libraries();
 
 /// For main(), before anything else: hand_cpu_to_libraries(), and if need be the same program in this process again.

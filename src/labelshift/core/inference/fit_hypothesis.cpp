@@ -35,6 +35,14 @@ double weight_of(std::span<const double> weights, Index row) {
   return weights.empty() ? 1.0 : weights[static_cast<std::size_t>(row)];
 }
 
+/// The middle of the thousandth below a confidence, 0.9995 at most. One side may be written with fewer digits than the
+/// other (a log of production with four, a float32 file with seven), and many rows of a sure classifier lie within 1e-7
+/// of each other: no edge may tell 1 from 0.9999999, or 0.6 from the float32 next to it.
+double between_thousandths(double confidence) {
+  constexpr double kRounding = 0.01;  // thousandths
+  return (std::ceil(1000.0 * confidence - kRounding) - 0.5) / 1000.0;
+}
+
 /// Where each cell goes so that all hold enough rows of both samples, and how many there are then.
 struct Merge {
   std::vector<Index> into;
@@ -253,7 +261,7 @@ ConfidenceCells::ConfidenceCells(const Probabilities& source_probs)
     const double rows = static_cast<double>(sorted.size());
     const auto bins = static_cast<std::size_t>(std::clamp(std::floor(rows / kRowsPerBin), 1.0, most_bins));
     for (std::size_t b = 1; b < bins; ++b) {
-      const double edge = sorted[b * sorted.size() / bins];
+      const double edge = between_thousandths(sorted[b * sorted.size() / bins]);
       // Of saturated confidences many are equal; the cells between equal edges would be empty.
       if (edges_[c].empty() || edge > edges_[c].back()) edges_[c].push_back(edge);
     }

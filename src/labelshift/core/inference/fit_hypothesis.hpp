@@ -11,7 +11,7 @@
 namespace labelshift {
 
 /// Cells (predicted class, confidence bin), numbered predicted class by predicted class, by increasing confidence
-/// within one. The edges are quantiles of the source's confidences and use no label.
+/// within one. The edges are quantiles of the source's confidences, in thousandths, and use no label.
 class ConfidenceCells {
  public:
   explicit ConfidenceCells(const Probabilities& source_probs);

@@ -29,10 +29,14 @@ bool RowReader::next(std::vector<double>& row) {
     const Index slot = slot_[static_cast<std::size_t>(cells.column() - 1)];
     if (slot >= 0 && !parse_number(cell, row[static_cast<std::size_t>(slot)])) {
       const bool decimal_comma = delimiter_ != ',' && cell.find(',') != cell.npos;
-      throw Error(ErrorKind::kInput,
-                  fmt::format("{}, column {}: found {}, expected a number{}", lines_.place(), cells.column(),
-                              excerpt(cell), decimal_comma ? "; write decimals with a point" : ""),
-                  first_row_ && !decimal_comma ? Remedy::kColumns : Remedy::kNone);  // later it is a slip
+      const bool missing = cell.empty() || cell == "NA" || cell == "N/A" || cell == "null";
+      throw Error(
+          ErrorKind::kInput,
+          fmt::format("{}, column {}: found {}, expected a number{}", lines_.place(), cells.column(), excerpt(cell),
+                      decimal_comma ? "; write decimals with a point"
+                      : missing     ? "; fill it in or remove the row"
+                                    : ""),
+          first_row_ && !decimal_comma && !missing ? Remedy::kColumns : Remedy::kNone);  // later it is a slip
     }
   }
   if (cells.column() != cells_) throw_wrong_columns(cells.column(), cells_);

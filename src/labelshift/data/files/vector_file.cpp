@@ -11,18 +11,27 @@
 #include "labelshift/data/files/csv_reader.hpp"
 #include "labelshift/data/files/input_file.hpp"
 #include "labelshift/data/files/npy_reader.hpp"
+#include "labelshift/data/files/text_lines.hpp"
 #include "labelshift/data/files/unpacked_file.hpp"
 
 namespace labelshift {
 namespace {
 
-std::vector<double> read_numbers(const std::string& path) {
+std::vector<double> read_numbers(const std::string& path, std::span<const std::string> class_names) {
   InputFile file(path);
   if (file.starts_with(kNpyMagic)) return NpyFile(file).column();
-  const auto values = read_csv(std::move(file)).values;
+  const CsvMatrix table = read_csv(std::move(file));
+  const auto& values = table.values;
   if (values.rows() != 1 && values.cols() != 1)
     throw Error(ErrorKind::kInput, fmt::format("{}: found {} rows of {} numbers, expected one row or one column", path,
                                                values.rows(), values.cols()));
+  if (values.cols() > 1 && table.column_names.size() == class_names.size())
+    for (std::size_t c = 0; c < class_names.size(); ++c)
+      if (table.column_names[c] != class_names[c])
+        throw Error(ErrorKind::kInput,
+                    fmt::format("{}, column {}: found the name {}, expected {}; give the classes the "
+                                "same names and order as the other files do, or no names",
+                                path, c + 1, excerpt(table.column_names[c]), excerpt(class_names[c])));
   return {values.data(), values.data() + values.size()};
 }
 
@@ -44,7 +53,8 @@ std::vector<double> read_weights(const std::string& path, Index rows) {
   return weights;
 }
 
-Eigen::VectorXd read_prior(const std::string& path_or_numbers, Index classes) {
+Eigen::VectorXd read_prior(const std::string& path_or_numbers, Index classes,
+                           std::span<const std::string> class_names) {
   const bool numbers = path_or_numbers.find(',') != std::string::npos && ::access(path_or_numbers.c_str(), F_OK) != 0;
   const std::string name = numbers ? "the prior \"" + path_or_numbers + '"' : path_or_numbers;
   std::vector<double> values;
@@ -52,7 +62,7 @@ Eigen::VectorXd read_prior(const std::string& path_or_numbers, Index classes) {
     std::istringstream text(path_or_numbers);
     RowReader(text, 0, name).next(values);
   } else {
-    values = read_numbers(path_or_numbers);
+    values = read_numbers(path_or_numbers, class_names);
   }
   if (static_cast<Index>(values.size()) != classes)
     throw Error(ErrorKind::kInput,
