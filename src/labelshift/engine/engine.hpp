@@ -25,6 +25,10 @@ struct Traffic {
     up += other.up;
     return *this;
   }
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit& visit) {
+    visit(self.down, self.up);
+  }
   bool operator==(const Traffic&) const = default;
 };
 
@@ -32,6 +36,11 @@ struct Traffic {
 struct Contribution {
   Index node = 0;
   Bytes report;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit& visit) {
+    visit(self.node, self.report);
+  }
 };
 
 /// A node whose answer is not in the sums.
@@ -43,7 +52,19 @@ struct NodeFailure {
 
   /// Throws it, as of this node.
   [[noreturn]] void raise() const;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit& visit) {
+    visit(self.node, self.kind, self.sentence, self.remedy);
+  }
 };
+
+constexpr ErrorKind last_of(ErrorKind) {
+  return ErrorKind::kSystem;
+}
+constexpr Remedy last_of(Remedy) {
+  return Remedy::kCorrectAnyway;
+}
 
 /// What came of a request. Every node of the cohort is in one of the two lists, each in node order.
 struct CohortOutcome {

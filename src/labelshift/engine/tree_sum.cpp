@@ -1,10 +1,13 @@
 #include "labelshift/engine/tree_sum.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 #include <utility>
 
 #include "labelshift/core/base/cpu.hpp"
+#include "labelshift/core/base/error.hpp"
 
 namespace labelshift {
 namespace {
@@ -29,26 +32,36 @@ bool TreeSum::expects(Range range) const {
 }
 
 void TreeSum::add(Index node, std::vector<double> numbers, std::vector<float> weights) {
-  settle(node, {.empty = false, .numbers = std::move(numbers), .leaf = std::move(weights)});
+  settle({node, node + 1, /*empty=*/false, std::move(numbers), std::move(weights), {}});
 }
 
 void TreeSum::skip(Index node) {
-  settle(node, {});
+  settle({node, node + 1});
 }
 
-void TreeSum::settle(Index node, Part part) {
+void TreeSum::add(RangeSum sum) {
+  settle(std::move(sum));
+}
+
+void TreeSum::settle(RangeSum part) {
+  const Range whole{part.begin, part.end};
   std::vector<std::pair<Range, Range>> path;  // from the root: a range and its other half
   Range at{0, nodes_};
-  while (at.end - at.begin > 1) {
+  while (at != whole) {
+    if (at.end - at.begin <= 1 || whole.begin < at.begin || whole.end > at.end || whole.begin >= whole.end)
+      throw Error(ErrorKind::kPeer, fmt::format("a sum of nodes {} to {} is no part of the sum of {} nodes",
+                                                whole.begin + 1, whole.end, nodes_));
     const Index middle = at.begin + (at.end - at.begin) / 2;
     const Range lower{at.begin, middle}, upper{middle, at.end};
-    at = node < middle ? lower : upper;
-    path.emplace_back(at, node < middle ? upper : lower);
+    at = whole.begin < middle ? lower : upper;
+    path.emplace_back(at, whole.begin < middle ? upper : lower);
   }
   for (; !path.empty(); path.pop_back()) {
     const auto& [mine, other] = path.back();
+    part.begin = mine.begin;
+    part.end = mine.end;
     if (!expects(other)) continue;
-    Part first;
+    RangeSum first;
     {
       const std::lock_guard lock(mutex_);
       const auto found = waiting_.find(other);
@@ -61,11 +74,13 @@ void TreeSum::settle(Index node, Part part) {
     }
     part = mine < other ? added(std::move(part), std::move(first)) : added(std::move(first), std::move(part));
   }
+  part.begin = 0;
+  part.end = nodes_;
   const std::lock_guard lock(mutex_);
   total_ = std::move(part);
 }
 
-TreeSum::Part TreeSum::added(Part lower, Part upper) {
+RangeSum TreeSum::added(RangeSum lower, RangeSum upper) {
   if (upper.empty) return lower;
   if (lower.empty) return upper;
   assert(lower.numbers.size() == upper.numbers.size());
@@ -102,6 +117,15 @@ CohortSums TreeSum::take() {
   assert(waiting_.empty());
   if (total_.weights.empty()) total_.weights.assign(total_.leaf.begin(), total_.leaf.end());
   return {std::move(total_.numbers), std::move(total_.weights)};
+}
+
+std::vector<RangeSum> TreeSum::take_ranges() {
+  const std::lock_guard lock(mutex_);
+  std::vector<RangeSum> ranges;
+  for (auto& [range, sum] : waiting_) ranges.push_back(std::move(sum));
+  waiting_.clear();
+  if (total_.end > 0) ranges.push_back(std::exchange(total_, {}));
+  return ranges;
 }
 
 }  // namespace labelshift

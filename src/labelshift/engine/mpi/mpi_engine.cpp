@@ -1,0 +1,195 @@
+#include "labelshift/engine/mpi/mpi_engine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <exception>
+
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/observer.hpp"
+#include "labelshift/engine/in_process/worker_pool.hpp"
+
+namespace labelshift {
+namespace {
+
+using Clock = MpiContext::Clock;
+
+constexpr std::chrono::milliseconds kAliveInterval{500};
+
+/// What rank 0 tells all others.
+struct Call {
+  bool last = false;                                   // there is nothing more to do
+  std::uint64_t numbers = 0, weights = 0, report = 0;  // AnswerTerms
+  std::vector<Addressee> cohort;                       // the whole of it: ranges are known by who is in it
+  Request request;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit& visit) {
+    visit(self.last, self.numbers, self.weights, self.report, self.cohort, self.request);
+  }
+};
+
+/// What a rank answers.
+struct Reply {
+  bool stopped = false;
+  std::string broken;  // what went wrong with the rank itself, not with a node
+  BlockOutcome outcome;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit& visit) {
+    visit(self.stopped, self.broken, self.outcome);
+  }
+};
+
+/// The part of a cohort that is of the block.
+std::span<const Addressee> part_of(std::span<const Addressee> cohort, NodeBlock block) {
+  const auto before = [](const Addressee& one, Index node) { return one.node < node; };
+  const auto first = std::lower_bound(cohort.begin(), cohort.end(), block.begin, before);
+  const auto last = std::lower_bound(first, cohort.end(), block.end, before);
+  return {first, last};
+}
+
+class MpiEngine : public Engine {
+ public:
+  MpiEngine(MpiContext& mpi, Index nodes, NodeProgramFactory make_program, MpiSettings settings)
+      : mpi_(mpi), nodes_(nodes), settings_(settings), pool_(nodes, std::move(make_program), settings.workers) {}
+
+  ~MpiEngine() override {
+    if (lost_) return;
+    try {
+      Bytes message = to_bytes(Call{.last = true});
+      mpi_.broadcast({.serial = ++serial_}, message, settings_.deadline);
+    } catch (...) {
+      mpi_.abort(4);  // nobody is left to tell
+    }
+  }
+
+  Index nodes() const override { return nodes_; }
+
+  CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
+                    const Patience& patience, const Observer& observer) override {
+    check_cohort(cohort, nodes_);
+    if (patience.quorum != 0 && patience.quorum < std::ssize(cohort))
+      throw Error(ErrorKind::kUsage,
+                  "over MPI every node of a round has to answer; drop the quorum, or use another engine");
+    assert(!lost_);
+    const std::uint64_t serial = ++serial_;
+    const Clock::duration deadline = patience.give_up.value_or(settings_.deadline);
+    bool stopped = false;
+    std::exception_ptr observer_failure;
+    double done = 0.0;
+    Clock::time_point told = Clock::now();
+    const auto tell = [&] {
+      if (!observer || stopped || observer_failure) return;
+      told = Clock::now();
+      try {
+        stopped = !observer(/*stage=*/"", done);
+      } catch (...) {
+        observer_failure = std::current_exception();
+      }
+      if (stopped || observer_failure) mpi_.call_off(serial);
+    };
+    const auto meanwhile = [&] {
+      if (Clock::now() - told > std::chrono::milliseconds(50)) tell();
+    };
+    Call call{.numbers = terms.numbers,
+              .weights = terms.weights,
+              .report = terms.report,
+              .cohort = {cohort.begin(), cohort.end()},
+              .request = request};
+    Bytes message = to_bytes(call);
+    lost_ = true;  // until everybody has answered
+    mpi_.broadcast({.serial = serial, .round = request.round}, message, deadline, meanwhile);
+    const std::vector<Index> whole = nodes_of(cohort);
+    const std::span<const Addressee> own = part_of(cohort, block_of(nodes_, mpi_.ranks(), 0));
+    const double share = cohort.empty() ? 1.0 : static_cast<double>(own.size()) / static_cast<double>(cohort.size());
+    std::vector<BlockOutcome> blocks;
+    try {
+      blocks.push_back(pool_.run(request, own, whole, terms, {}, [&](std::string_view, double part) {
+        done = share * part;
+        tell();
+        return !stopped && !observer_failure;
+      }));
+    } catch (const Stopped&) {
+      // The others were told, and answer all the same.
+    }
+    const std::vector<Bytes> answers = mpi_.gather(serial, request.round, settings_.most_bytes, deadline, [&] {
+      done = share + (1.0 - share) * mpi_.done_elsewhere(serial);
+      meanwhile();
+    });
+    lost_ = false;
+    int rank = 0;
+    for (const Bytes& answer : answers) {
+      auto reply = from_bytes<Reply>(answer);
+      ++rank;
+      if (!reply.broken.empty()) throw Error(ErrorKind::kPeer, fmt::format("rank {} failed: {}", rank, reply.broken));
+      blocks.push_back(std::move(reply.outcome));
+    }
+    done = 1.0;
+    tell();
+    if (observer_failure) std::rethrow_exception(observer_failure);
+    if (stopped) throw Stopped();
+    return join_blocks(nodes_, whole, std::move(blocks));
+  }
+
+ private:
+  MpiContext& mpi_;
+  const Index nodes_;
+  const MpiSettings settings_;
+  WorkerPool pool_;
+  std::uint64_t serial_ = 0;
+  bool lost_ = false;  // the other ranks are not where they should be: the job can only be aborted
+};
+
+}  // namespace
+
+NodeBlock block_of(Index nodes, int ranks, int rank) {
+  return {nodes * rank / ranks, nodes * (rank + 1) / ranks};
+}
+
+std::unique_ptr<Engine> make_mpi_engine(MpiContext& mpi, Index nodes, NodeProgramFactory make_program,
+                                        MpiSettings settings) {
+  assert(mpi.rank() == 0);
+  return std::make_unique<MpiEngine>(mpi, nodes, std::move(make_program), std::move(settings));
+}
+
+void serve_mpi(MpiContext& mpi, Index nodes, NodeProgramFactory make_program, const AcceptAnswer& accept,
+               MpiSettings settings) {
+  assert(mpi.rank() > 0);
+  WorkerPool pool(nodes, std::move(make_program), settings.workers);
+  const NodeBlock block = block_of(nodes, mpi.ranks(), mpi.rank());
+  Bytes message;
+  for (;;) {
+    // Three times as long as rank 0 waits for anybody: it is to say who is silent, and not to be taken for it.
+    const MpiEnvelope envelope = mpi.await_broadcast(message, settings.most_bytes, 3 * settings.deadline);
+    const auto call = from_bytes<Call>(message);
+    if (call.last) return;
+    Reply reply;
+    Clock::time_point said = Clock::now();
+    try {
+      check_cohort(call.cohort, nodes);
+      const AnswerTerms terms{.numbers = call.numbers,
+                              .weights = call.weights,
+                              .report = call.report,
+                              .accept = [&](Index node, Answer& answer) {
+                                if (accept) accept(call.request, node, answer);
+                              }};
+      reply.outcome = pool.run(call.request, part_of(call.cohort, block), nodes_of(call.cohort), terms, {},
+                               [&](std::string_view, double done) {
+                                 if (Clock::now() - said > kAliveInterval) {
+                                   mpi.say_alive(envelope.serial, done);
+                                   said = Clock::now();
+                                 }
+                                 return !mpi.is_called_off(envelope.serial);
+                               });
+    } catch (const Stopped&) {
+      reply = {.stopped = true};
+    } catch (const std::exception& error) {
+      reply = {.broken = error.what()};
+    }
+    mpi.send(envelope, to_bytes(reply), settings.deadline);
+  }
+}
+
+}  // namespace labelshift

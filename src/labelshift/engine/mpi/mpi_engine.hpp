@@ -1,0 +1,38 @@
+#pragma once
+
+#include "labelshift/engine/in_process/in_process_engine.hpp"
+#include "labelshift/engine/mpi/mpi_context.hpp"
+
+namespace labelshift {
+
+struct MpiSettings {
+  InProcessSettings workers{.workers = 1};                                  // of each rank
+  std::chrono::steady_clock::duration deadline = std::chrono::minutes(10);  // of every wait for another rank
+  std::uint64_t most_bytes = std::uint64_t{1} << 36;                        // of a message
+};
+
+/// The nodes whose work a rank does: begin, ..., end - 1.
+struct NodeBlock {
+  Index begin = 0, end = 0;
+};
+
+/// Nodes are spread evenly over the ranks, in contiguous blocks.
+NodeBlock block_of(Index nodes, int ranks, int rank);
+
+/// Nodes on all ranks of an MPI job. This is rank 0's; it does the work of the nodes of its own block too. A rank adds
+/// up the answers of its block and sends the sums of the largest ranges (TreeSum), so that the bits are those of the
+/// in-process engine for any number of ranks.
+///
+/// There is no quorum: Error{kUsage} if one is asked for. A rank that misses a deadline is Error{kPeer}, after which
+/// the job can only be aborted.
+std::unique_ptr<Engine> make_mpi_engine(MpiContext& mpi, Index nodes, NodeProgramFactory make_program,
+                                        MpiSettings settings = {});
+
+/// What AnswerTerms::accept is to answers to this request, for the ranks that do not know the coordinator's terms.
+using AcceptAnswer = std::function<void(const Request& request, Index node, Answer& answer)>;
+
+/// The other ranks' side: does what rank 0 asks of the nodes of its block, until rank 0's engine is destroyed.
+void serve_mpi(MpiContext& mpi, Index nodes, NodeProgramFactory make_program, const AcceptAnswer& accept,
+               MpiSettings settings = {});
+
+}  // namespace labelshift
