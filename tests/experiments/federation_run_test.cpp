@@ -131,6 +131,12 @@ TEST_F(FederationRun, GoesOnFromWhereItWasStopped) {
                    fs::path(newest_checkpoint(path("stopped"))).filename().string() +
                    "; go on with it, or choose another folder",
                [&] { run_in_folder(task("stopped"), {}); });
+  const int other = ::open(path("stopped/lock").c_str(), O_RDWR);
+  ASSERT_EQ(::flock(other, LOCK_EX), 0);  // as a process that still runs it
+  expect_error(ErrorKind::kUsage,
+               "DIR/stopped is in use by another process; wait until it ends, or choose another folder",
+               [&] { run_in_folder(task("stopped"), {}); });
+  ::close(other);
   fs::create_directories(path("stopped/checkpoint.tmp-9/nodes"));  // of a process that was killed while it saved
   const RunResult result = run_in_folder(task("stopped"), {.resume = true});
   expect_same_results("stopped", "whole");

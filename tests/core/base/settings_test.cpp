@@ -4,19 +4,14 @@
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/named_entries.hpp"
+#include "tests/core/error_of.hpp"
 
 namespace labelshift {
 namespace {
 
 template <typename Use>
 std::string usage_error(Use&& use) {
-  try {
-    use();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    return error.what();
-  }
-  return "nothing was thrown";
+  return error_of(ErrorKind::kUsage, use);
 }
 
 Settings setting(const std::string& name, const std::string& value) {

@@ -5,19 +5,14 @@
 #include <limits>
 
 #include "labelshift/core/base/error.hpp"
+#include "tests/core/error_of.hpp"
 
 namespace labelshift {
 namespace {
 
 template <typename Use>
 std::string input_error(Use&& use) {
-  try {
-    use();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInput);
-    return error.what();
-  }
-  return "nothing was thrown";
+  return error_of(ErrorKind::kInput, use);
 }
 
 TEST(CheckLabels, NamesTheRow) {

@@ -17,6 +17,7 @@
 #include "labelshift/core/label_shift.hpp"
 #include "labelshift/core/likelihood/likelihood.hpp"
 #include "labelshift/core/likelihood/sample_summary.hpp"
+#include "tests/core/error_of.hpp"
 #include "tests/core/gaussian_problem.hpp"
 
 namespace labelshift {
@@ -25,14 +26,9 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-std::string input_error(const std::function<void()>& use) {
-  try {
-    use();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInput);
-    return error.what();
-  }
-  return "nothing was thrown";
+template <typename Use>
+std::string input_error(Use&& use) {
+  return error_of(ErrorKind::kInput, use);
 }
 
 TEST(Scores, FindTheBadRowWhereverItIs) {
