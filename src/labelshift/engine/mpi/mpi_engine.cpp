@@ -32,13 +32,12 @@ struct Call {
 
 /// What a rank answers.
 struct Reply {
-  bool stopped = false;
   std::string broken;  // what went wrong with the rank itself, not with a node
   BlockOutcome outcome;
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit& visit) {
-    visit(self.stopped, self.broken, self.outcome);
+    visit(self.broken, self.outcome);
   }
 };
 
@@ -184,7 +183,7 @@ void serve_mpi(MpiContext& mpi, Index nodes, NodeProgramFactory make_program, co
                                  return !mpi.is_called_off(envelope.serial);
                                });
     } catch (const Stopped&) {
-      reply = {.stopped = true};
+      reply = {};  // rank 0 called it off and looks at nothing in it
     } catch (const std::exception& error) {
       reply = {.broken = error.what()};
     }
