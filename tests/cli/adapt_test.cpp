@@ -38,6 +38,20 @@ class Adapt : public CommandTest {
   }
 };
 
+TEST_F(Adapt, WarnsOfClassNamesThatNoHeaderCanHold) {
+  const auto adapted = [&](const std::string& names) {
+    shell("printf '" + names + "' > names.txt; tail -n +2 examples/tiny/target_probs.csv > target.csv");
+    const CommandResult result = labelshift(
+        "adapt --target-probs target.csv --source-prior 0.2,0.3,0.5 --classes names.txt --output-probs o.csv");
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(adapted("2\\n1\\n0\\n"),
+              testing::HasSubstr("so o.csv has no header: its columns are 2, 1, 0, in this order"));
+  for (const char* names : {"0\\n1\\n2\\n", "two\\n1\\n0\\n"})
+    EXPECT_THAT(adapted(names), testing::Not(testing::HasSubstr("has no header"))) << names;
+}
+
 TEST_F(Adapt, CorrectsProbabilitiesAndPredictsBetter) {
   const CommandResult result =
       labelshift("adapt --calibration bcts --output-probs p.npy --output-labels y.csv" + kFashion);

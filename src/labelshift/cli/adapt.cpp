@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +13,7 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/data/files/matrix_writer.hpp"
+#include "labelshift/data/files/text_lines.hpp"
 #include "labelshift/report/adaptation_report.hpp"
 
 namespace labelshift::cli {
@@ -99,6 +101,20 @@ void check_options(const AdaptOptions& options) {
   for (const OptionFile& output : outputs) check_writable(output.path);
 }
 
+/// What is to be said of class names that a header cannot hold, since they would be read as numbers.
+std::optional<std::string> warning_of_names(const AdaptOptions& options, const Input& input) {
+  const std::vector<std::string>& names = input.class_names;
+  if (options.output_probs.empty() || names.empty() || is_header(names)) return std::nullopt;
+  bool in_order = true;
+  for (std::size_t c = 0; c < names.size(); ++c) in_order = in_order && names[c] == std::to_string(c);
+  if (in_order) return std::nullopt;
+  return fmt::format(
+      "the classes are named by numbers, which would be read as a row, so {} has no header: its columns are {}, in "
+      "this "
+      "order; give the classes other names",
+      options.output_probs, fmt::join(names, ", "));
+}
+
 void adapt(const AdaptOptions& options) {
   check_options(options);
   std::optional<Progress> progress(std::in_place);
@@ -106,6 +122,7 @@ void adapt(const AdaptOptions& options) {
   LabelShiftReport report{.options = label_shift_options(options.estimator, options.seed),
                           .classes = input.shown_names(),
                           .warnings = input.warnings};
+  if (const auto warning = warning_of_names(options, input)) report.warnings.push_back(*warning);
   report.result = analyse_label_shift(input.problem(), report.options, showing(*progress));
   const Finding finding = verdict_on(report.result, report.classes).finding;
   const bool fits = report.result.fit_test && finding != Finding::kDoesNotFit && finding != Finding::kWrongSource;
