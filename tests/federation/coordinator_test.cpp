@@ -456,8 +456,8 @@ TEST(Coordinator, NamesTenNodesThatLackSomethingAndCountsTheOthers) {
     EXPECT_THAT(warnings[18], HasSubstr("node 10 has no test examples"));
     EXPECT_THAT(warnings[19], HasSubstr("node 10 has no training example of class c"));
     if (nodes == 10) continue;
-    EXPECT_THAT(warnings[20], HasSubstr(fmt::format("{} more nodes lack training examples", nodes - 10)));
-    EXPECT_THAT(warnings[21], HasSubstr(fmt::format("{} more nodes have no test examples", nodes - 10)));
+    EXPECT_THAT(warnings[20], testing::StartsWith(fmt::format("{} more nodes lack training examples", nodes - 10)));
+    EXPECT_THAT(warnings[21], testing::StartsWith(fmt::format("{} more nodes have no test examples", nodes - 10)));
   }
 }
 

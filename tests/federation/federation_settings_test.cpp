@@ -155,6 +155,18 @@ TEST(FederationSettings, AreGoodFromEndToEndOfTheirRanges) {
   }
 }
 
+TEST(FederationSettings, AreThePapersUnlessTheyAreSet) {
+  const FederationSettings settings;
+  EXPECT_EQ(settings.local.steps, 1);  // the nodes' gradients are averaged every step
+  EXPECT_EQ(settings.local.batch, 64);
+  EXPECT_EQ(settings.server.optimiser, "adam");
+  for (const double rate : {settings.server.learning_rate, settings.ratio.learning_rate}) EXPECT_EQ(rate, 1e-3);
+  for (const double decay : {settings.server.weight_decay, settings.ratio.weight_decay}) EXPECT_EQ(decay, 1e-6);
+  EXPECT_EQ(settings.rounds, 5000);
+  EXPECT_EQ(settings.ratio.fraction, 1.0);
+  EXPECT_EQ(settings.target_holdout, 0.0);
+}
+
 TEST(Range, SaysItsEndsInWords) {
   EXPECT_EQ((Range{.low = 1, .high = 5, .whole = true}.words()), "a whole number from 1 to 5");
   EXPECT_EQ((Range{.high = 1}.words()), "a number from 0 to 1");
