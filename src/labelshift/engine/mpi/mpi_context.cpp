@@ -82,6 +82,14 @@ struct MpiContext::State {
     }
   }
 
+  /// Waits until what call_off() sent is on its way; it is so small that MPI takes it at once.
+  void end_call_offs() {
+    constexpr std::chrono::seconds kLong{60};
+    for (MPI_Request& request : call_offs)
+      if (!wait(request, [end = Clock::now() + kLong] { return end; }, {}))
+        throw Error(ErrorKind::kPeer, "a rank took no message for 60 s; look whether all machines of the job are up");
+  }
+
   /// The same for the parts of a message that is larger than MPI can count.
   template <typename Until, typename Start>
   static bool transfer(Bytes& bytes, const Until& until, const Meanwhile& meanwhile, const Start& start) {
@@ -238,7 +246,7 @@ std::vector<Bytes> MpiContext::gather(std::uint64_t serial, std::uint64_t round,
 void MpiContext::call_off(std::uint64_t serial) {
   assert(rank() == 0);
   if (state_->call_off_serial == serial) return;
-  MPI_Waitall(static_cast<int>(state_->call_offs.size()), state_->call_offs.data(), MPI_STATUSES_IGNORE);
+  state_->end_call_offs();
   state_->call_offs.assign(static_cast<std::size_t>(ranks() - 1), MPI_REQUEST_NULL);
   state_->call_off_serial = serial;
   for (int to = 1; to < ranks(); ++to)
@@ -268,8 +276,7 @@ void MpiContext::finish(Clock::duration deadline) {
     throw Error(ErrorKind::kPeer,
                 fmt::format("a rank did not end within {}; look whether all machines of the job are up",
                             seconds_text(deadline)));
-  if (rank() == 0)
-    MPI_Waitall(static_cast<int>(state_->call_offs.size()), state_->call_offs.data(), MPI_STATUSES_IGNORE);
+  if (rank() == 0) state_->end_call_offs();
   state_->finished = true;
 }
 
