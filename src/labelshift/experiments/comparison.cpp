@@ -40,7 +40,10 @@ RunTask trial_task(const Experiment& experiment, const ComparedRun& row, const T
 }
 
 RunOptions run_options(const ComparisonSettings& settings) {
-  return {.resume = settings.resume, .workers = settings.workers, .prepare_thread = settings.prepare_thread};
+  return {.resume = settings.resume,
+          .workers = settings.workers,
+          .prepare_thread = settings.prepare_thread,
+          .open_nodes = settings.open_nodes};
 }
 
 /// Throws if a net cannot have the settings it is to be made with. Some data are as good as others to find that out.

@@ -62,6 +62,7 @@ struct ComparisonSettings {
   bool resume = true;                    // whether to go on with runs that were stopped
   unsigned workers = 0;                  // threads; 0: one a core. Results do not depend on it
   std::function<void()> prepare_thread;  // called on each thread before it computes anything
+  OpenNodes open_nodes;                  // empty: nodes are threads of this process
 };
 
 /// Makes the runs of an experiment that are not in OUTPUT/NAME yet, a folder for each row and seed. Candidates of tuned

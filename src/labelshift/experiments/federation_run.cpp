@@ -23,11 +23,9 @@
 #include "labelshift/data/files/sha256.hpp"
 #include "labelshift/data/files/text_lines.hpp"
 #include "labelshift/data/files/unpacked_file.hpp"
-#include "labelshift/engine/in_process/in_process_engine.hpp"
 #include "labelshift/experiments/evaluation_table.hpp"
 #include "labelshift/experiments/federation_checkpoint.hpp"
 #include "labelshift/federation/algorithms.hpp"
-#include "labelshift/federation/node_program.hpp"
 #include "labelshift/federation/setting_error.hpp"
 #include "labelshift/federation/setting_ranges.hpp"
 #include "labelshift/learning/checkpoint.hpp"
@@ -245,15 +243,20 @@ std::string_view stage_text(std::string_view stage) {
   return stage;
 }
 
+std::unique_ptr<RunNodes> open_nodes(const RunTask& task, const RunOptions& options) {
+  if (options.open_nodes) return options.open_nodes(task);
+  return open_local_nodes(task, {.workers = options.workers, .prepare_thread = options.prepare_thread});
+}
+
 /// Refuses a finished run on files of the user's that have changed since. Data sets that are known by name do not
 /// change.
-void check_same_data(const RunTask& task, RunResult& result) {
+void check_same_data(const RunTask& task, const RunOptions& options, RunResult& result) {
   const DataSettings& data = task.settings.data;
   const std::vector<std::string> known = known_dataset_names();
   if (data.folders.empty() && std::find(known.begin(), known.end(), data.set) != known.end()) return;
   std::string found;
   try {
-    found = fingerprint(make_federated_data(data, task.settings.federation.seed).sets);
+    found = open_nodes(task, options)->data().fingerprint;
   } catch (const Error& error) {
     result.state.warnings.push_back(
         fmt::format("the data of {} cannot be read any more, so whether they are still the same is unknown: {}",
@@ -271,8 +274,10 @@ void check_same_data(const RunTask& task, RunResult& result) {
 /// Watches over a run: passes progress on, and saves.
 class RunWatch {
  public:
-  RunWatch(const RunTask& task, const NodeStore& store, const Observer& observer, const FederationState& start)
+  RunWatch(const RunTask& task, RunNodes& nodes, NodeStore& store, const Observer& observer,
+           const FederationState& start)
       : task_(task),
+        nodes_(nodes),
         store_(store),
         observer_(observer),
         data_(start.data),
@@ -286,7 +291,7 @@ class RunWatch {
     some_estimates_ =
         some_estimates_ || (stage == phase::kRatio && done > 0.0 && ratio.estimated() &&
                             ratio.predictor == PredictorScope::kLocal && ratio.exchange == RatioExchange::kLocal);
-    if (Clock::now() - saved_ > kSaveInterval) save_estimates();
+    if (Clock::now() - saved_ > kSaveInterval) save_estimates();  // of the nodes that are here
     if (stage == phase::kEvaluation && ready_)
       stage = phase::kTraining;  // a moment's interruption of it
     else
@@ -296,17 +301,20 @@ class RunWatch {
     return ready_ && Clock::now() - *asked_ < kPatience;
   }
 
-  /// Always true: what nodes remember is saved with the state, so they need nothing older than it.
-  bool checkpoint(const FederationMoment& moment) {
+  /// What nodes remember is saved with the state, so they need nothing older than it. Those that keep it themselves
+  /// need what the last checkpoint counts on.
+  bool checkpoint(const FederationMoment& moment, Engine& engine) {
     ready_ = true;
     const bool last = moment.round == task_.settings.federation.rounds;
-    if (!last && (asked_ || moment.round % task_.settings.checkpoint_every == 0)) {
+    const bool saves = !last && (asked_ || moment.round % task_.settings.checkpoint_every == 0);
+    if (saves) {
+      nodes_.collect(engine, store_);
       const FederationState& state = moment.state();
       save_federation(task_.folder, state, store_);
       write_file(Paths(task_.folder).rounds, rounds_text(state.history));
     }
     if (!last && asked_) throw Stopped{};
-    return true;
+    return saves || nodes_.memory_is_here();
   }
 
   /// What nodes have estimated before phase 2, if anything.
@@ -318,7 +326,8 @@ class RunWatch {
 
  private:
   const RunTask& task_;
-  const NodeStore& store_;
+  RunNodes& nodes_;
+  NodeStore& store_;
   const Observer& observer_;
   const std::string data_, settings_;
   bool ready_;
@@ -329,29 +338,24 @@ class RunWatch {
 };
 
 /// Where test data have no labels, there is something to judge by all the same.
-void judge_without_labels(FederationSettings& settings, FederatedData& data) {
+std::string judge_without_labels(FederationSettings& settings, const FederatedData& data) {
   constexpr double kHeldOut = 0.2;
-  const auto unlabelled = std::count_if(data.nodes.begin(), data.nodes.end(),
-                                        [](const NodeData& node) { return node.test->labels.empty(); });
-  const std::string which = unlabelled == std::ssize(data.nodes)
+  const std::string which = data.unlabelled == std::ssize(data.nodes)
                                 ? "test data"
-                                : fmt::format("test data of {} of {} nodes", unlabelled, data.nodes.size());
-  if (!settings.ratio.weighted()) {
-    data.notes.push_back(fmt::format(
-        "{} have no labels, and without ratios (ratio.method) nothing can be said of the accuracy there", which));
-    return;
-  }
+                                : fmt::format("test data of {} of {} nodes", data.unlabelled, data.nodes.size());
+  if (!settings.ratio.weighted())
+    return fmt::format("{} have no labels, and without ratios (ratio.method) nothing can be said of the accuracy there",
+                       which);
   if (settings.source_holdout == 0.0) settings.source_holdout = kHeldOut;
-  data.notes.push_back(
-      fmt::format("{} have no labels, so {:g} % of each node's training examples are held out to judge by", which,
-                  100.0 * settings.source_holdout));
+  return fmt::format("{} have no labels, so {:g} % of each node's training examples are held out to judge by", which,
+                     100.0 * settings.source_holdout);
 }
 
 void write_model(const std::string& path, const FederationSettings& settings, const FederationTask& task,
-                 const FederationState& state, const Dataset& like) {
+                 const FederationState& state, const std::vector<std::string>& columns) {
   save_predictor(path, {.net = global_model(settings, task, state),
                         .class_names = task.class_names,
-                        .column_names = like.column_names,
+                        .column_names = columns,
                         .origin = {.seed = settings.seed}});
 }
 
@@ -469,14 +473,16 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
   if (was_whole && !damage) {
     RunResult result = read_result(task);
     result.was_there = true;
-    check_same_data(task, result);
+    check_same_data(task, options, result);
     return result;
   }
   FederationSettings settings = task.settings.federation;
   tell(observer, "reading data");
   // First the data: a run that cannot start leaves nothing behind.
-  FederatedData data = make_federated_data(task.settings.data, settings.seed);
-  if (!data.labelled_tests()) judge_without_labels(settings, data);
+  const std::unique_ptr<RunNodes> nodes = open_nodes(task, options);
+  const FederatedData& data = nodes->data();
+  std::vector<std::string> notes = data.notes;
+  if (data.unlabelled > 0) notes.push_back(judge_without_labels(settings, data));
   check_settings(settings, std::ssize(data.nodes));
   check_nets(settings, data);
   std::error_code error;
@@ -490,32 +496,32 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
   if (is_finished(task)) return read_result(task);  // by another process, meanwhile
   check_folder(task, options.resume);               // again: nobody changes it now
   claim_folder(task);
-  const std::string data_found = fingerprint(data.sets);
   const std::string settings_print = sha256_of(without_version(task.settings_file));
 
   const FederationTask federation{.shape = data.shape, .class_names = data.class_names, .run = settings_print};
   NodeStore store({.folder = paths.nodes});
   FederationState start;
   if (const std::string checkpoint = newest_checkpoint(task.folder); !checkpoint.empty())
-    start = known_again(load_federation(checkpoint, store), checkpoint, settings, data_found, settings_print);
-  if (!start.ready) start = {.data = data_found, .settings = settings_print, .estimates_kept = true};
-  RunWatch watch(task, store, observer, start);
+    start = known_again(load_federation(checkpoint, store), checkpoint, settings, data.fingerprint, settings_print);
+  if (!start.ready) start = {.data = data.fingerprint, .settings = settings_print, .estimates_kept = true};
+  RunWatch watch(task, *nodes, store, observer, start);
   if (options.prepare_thread) options.prepare_thread();
-  const auto engine = make_in_process_engine(std::ssize(data.nodes), make_node_programs(settings, data, store),
-                                             {.workers = options.workers, .prepare_thread = options.prepare_thread});
+  const std::unique_ptr<Engine> engine = nodes->start(settings, store);
   const FederationHooks hooks{
       .progress = [&](std::string_view stage, double done) { return watch.progress(stage, done); },
-      .checkpoint = [&](const FederationMoment& moment) { return watch.checkpoint(moment); }};
-  RunResult result{.folder = task.folder, .notes = data.notes};
+      .checkpoint = [&](const FederationMoment& moment) { return watch.checkpoint(moment, *engine); }};
+  RunResult result{.folder = task.folder, .notes = notes};
   try {
     result.state = run_federation(settings, federation, *engine, hooks, std::move(start));
   } catch (const Stopped&) {
+    nodes->collect(*engine, store);
     watch.save_estimates();
     throw;
   }
   write_file(paths.rounds, rounds_text(result.state.history));
-  write_model(paths.model, settings, federation, result.state, *data.nodes.front().train);
-  write_batch_norms(paths.batch_norms, settings, federation, result.state, store);
+  write_model(paths.model, settings, federation, result.state, data.column_names);
+  nodes->collect(*engine, store);
+  if (nodes->memory_is_here()) write_batch_norms(paths.batch_norms, settings, federation, result.state, store);
   RunSettings used = task.settings;
   used.federation = settings;
   const std::string summary = summary_text(used, result);

@@ -7,21 +7,16 @@
 
 #include "labelshift/core/base/observer.hpp"
 #include "labelshift/experiments/experiment_file.hpp"
+#include "labelshift/experiments/run_nodes.hpp"
 #include "labelshift/federation/federation.hpp"
 
 namespace labelshift {
-
-/// One federation of an experiment, and where it is kept.
-struct RunTask {
-  std::string folder;
-  std::string settings_file;  // what write_experiment() says of it
-  RunSettings settings;
-};
 
 struct RunOptions {
   bool resume = false;                   // whether to go on where the folder has a run that was stopped
   unsigned workers = 0;                  // threads; 0: one a core. Results do not depend on it
   std::function<void()> prepare_thread;  // called on each thread before it computes anything
+  OpenNodes open_nodes;                  // empty: nodes are threads of this process
 };
 
 /// What came of a run. `state` has no weights: those are in the folder.

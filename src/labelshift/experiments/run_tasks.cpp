@@ -37,11 +37,16 @@ class TaskRunner {
     // The longest first, so that the shortest are left over.
     std::stable_sort(todo.begin(), todo.end(),
                      [&](std::size_t a, std::size_t b) { return weight_of(tasks_[a]) > weight_of(tasks_[b]); });
+    if (options_.open_nodes) {  // which are one engine's for all tasks
+      run_some(todo, /*at_once=*/1, options_.workers);
+      return std::move(results_);
+    }
     const std::size_t workers =
         options_.workers > 0 ? options_.workers : std::max(1u, std::thread::hardware_concurrency());
     const std::size_t left_over = todo.size() % workers;
-    run_some(std::span(todo).first(todo.size() - left_over), 1);
-    if (left_over > 0) run_some(std::span(todo).last(left_over), static_cast<unsigned>(workers / left_over));
+    run_some(std::span(todo).first(todo.size() - left_over), options_.workers, 1);
+    if (left_over > 0)
+      run_some(std::span(todo).last(left_over), options_.workers, static_cast<unsigned>(workers / left_over));
     return std::move(results_);
   }
 
@@ -67,8 +72,8 @@ class TaskRunner {
     }
   }
 
-  void run_some(std::span<const std::size_t> todo, unsigned workers_each) {
-    run_in_parallel(std::ssize(todo), options_.workers, [&](Index which) {
+  void run_some(std::span<const std::size_t> todo, unsigned at_once, unsigned workers_each) {
+    run_in_parallel(std::ssize(todo), at_once, [&](Index which) {
       const std::size_t number = todo[static_cast<std::size_t>(which)];
       try {
         run_one(number, workers_each, [&](std::string_view stage, double done) { return report(number, stage, done); });

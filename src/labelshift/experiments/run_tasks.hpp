@@ -17,8 +17,9 @@ struct TaskResult {
 };
 
 /// Runs tasks side by side with one thread each; what is left over where threads do not divide the tasks shares all
-/// threads. A task that fails does not keep the others from being run. The observer is told how much of all is done,
-/// under the name `stage` and the number of tasks where there are several.
+/// threads. Where the options say which nodes to use, tasks come one after another. A task that fails does not keep the
+/// others from being run. The observer is told how much of all is done, under the name `stage` and the number of tasks
+/// where there are several.
 ///
 /// Throws Error{kUsage} for what check_folder() says of any task, before anything is run; Stopped as run_in_folder()
 /// does.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <span>
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/named_entries.hpp"
@@ -18,6 +19,7 @@
 #include "labelshift/federation/setting_error.hpp"
 #include "labelshift/federation/setting_ranges.hpp"
 #include "labelshift/federation/streams.hpp"
+#include "labelshift/learning/checkpoint.hpp"
 
 namespace labelshift {
 namespace {
@@ -218,39 +220,117 @@ void check_folders(const DataSettings& settings) {
     refuse("data.fraction", "a fraction goes with a data set, not with folders of nodes; leave it out");
 }
 
-FederatedData split_set(const DataSettings& settings, std::uint64_t seed) {
-  LoadedDataset loaded = load_dataset(settings.set);
+PartFacts facts_of(const Dataset& data, const std::string& path) {
+  return {.path = path,
+          .channels = data.shape.channels,
+          .height = data.shape.height,
+          .width = data.shape.width,
+          .images = data.values.index() == 0,
+          .columns = data.column_names,
+          .classes = data.class_names,
+          .examples = data.size(),
+          .labelled = !data.labels.empty(),
+          .fingerprint = fingerprint(data)};
+}
+
+/// Leaves nothing in a data set but the rows that these nodes have, and renumbers those.
+void keep_rows(Dataset& data, std::vector<std::vector<Index>*> of_nodes) {
+  std::vector<Index> kept;
+  for (const std::vector<Index>* rows : of_nodes) kept.insert(kept.end(), rows->begin(), rows->end());
+  std::sort(kept.begin(), kept.end());
+  const auto size = static_cast<std::size_t>(data.shape.size());
+  std::visit(
+      [&](auto& values) {
+        std::remove_reference_t<decltype(values)> fewer;
+        fewer.reserve(kept.size() * size);
+        for (const Index row : kept) {
+          const auto from = values.begin() + row * data.shape.size();
+          fewer.insert(fewer.end(), from, from + data.shape.size());
+        }
+        values = std::move(fewer);
+      },
+      data.values);
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    data.labels[i] = data.labels[static_cast<std::size_t>(kept[i])];  // no later row is before its new place
+  data.labels.resize(kept.size());
+  for (std::vector<Index>* rows : of_nodes)
+    for (Index& row : *rows) row = std::lower_bound(kept.begin(), kept.end(), row) - kept.begin();
+}
+
+[[noreturn]] void refuse_empty_node(Index node, Index nodes) {
+  throw Error(
+      ErrorKind::kInput,
+      fmt::format("node {} of {} has no training examples; make fewer nodes, or larger shares", node + 1, nodes));
+}
+
+/// Which nodes' data a process has to read, of all K before all but one are left out. That one's classes are those of
+/// all.
+NodeBlock to_read(const DataSettings& settings, const NodeBlock& block) {
+  if (settings.only_node == 0 || block.begin == block.end) return block;
+  return {0, all_nodes(settings)};
+}
+
+FederatedData split_set(const DataSettings& settings, std::uint64_t seed, const NodeBlock& block,
+                        const ShareFacts& share) {
   FederatedData result;
-  if (!loaded.note.empty()) result.notes.push_back(loaded.note);
-  for (Dataset* part : {&loaded.parts.train, &loaded.parts.test})
-    result.sets.push_back(std::make_unique<Dataset>(std::move(*part)));
-  const Dataset& train = *result.sets[0];
-  const Dataset& test = *result.sets[1];
-  if (test.size() == 0)
-    throw Error(ErrorKind::kInput, fmt::format("{} has no test part; give a data set that has one, or the folders of "
-                                               "each node",
-                                               settings.set));
-  if (train.labels.empty() || test.labels.empty())
-    throw Error(ErrorKind::kInput, fmt::format("{} has no labels; give the folders of each node for test data without "
-                                               "labels",
-                                               settings.set));
-  const std::vector<Index> counts = class_counts(train.labels, all_rows(train.size()), train.classes());
-  if (std::count_if(counts.begin(), counts.end(), [](Index count) { return count > 0; }) < 2)
-    throw Error(ErrorKind::kInput,
-                fmt::format("{} has training examples of 1 class only, expected at least 2 classes", settings.set));
-  result.shape = train.shape;
-  result.class_names = train.class_names;
-  NodeRows train_rows = partition(settings, train, /*train=*/true, seed);
-  NodeRows test_rows = partition(settings, test, /*train=*/false, seed);
-  for (std::size_t k = 0; k < train_rows.size(); ++k)
-    result.nodes.push_back({&train, std::move(train_rows[k]), &test, std::move(test_rows[k])});
+  result.nodes.resize(static_cast<std::size_t>(all_nodes(settings)));
+  std::vector<DataFacts> own;
+  if (block.begin < block.end) {
+    LoadedDataset loaded = load_dataset(settings.set);
+    if (!loaded.note.empty()) result.notes.push_back(loaded.note);
+    for (Dataset* part : {&loaded.parts.train, &loaded.parts.test})
+      result.sets.push_back(std::make_unique<Dataset>(std::move(*part)));
+    Dataset& train = *result.sets[0];
+    Dataset& test = *result.sets[1];
+    if (test.size() == 0)
+      throw Error(ErrorKind::kInput, fmt::format("{} has no test part; give a data set that has one, or the folders of "
+                                                 "each node",
+                                                 settings.set));
+    if (train.labels.empty() || test.labels.empty())
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{} has no labels; give the folders of each node for test data without "
+                              "labels",
+                              settings.set));
+    const std::vector<Index> counts = class_counts(train.labels, all_rows(train.size()), train.classes());
+    if (std::count_if(counts.begin(), counts.end(), [](Index count) { return count > 0; }) < 2)
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{} has training examples of 1 class only, expected at least 2 classes", settings.set));
+    own.push_back({facts_of(train, settings.set), facts_of(test, settings.set)});
+    NodeRows train_rows = partition(settings, train, /*train=*/true, seed);
+    NodeRows test_rows = partition(settings, test, /*train=*/false, seed);
+    for (std::size_t k = 0; k < train_rows.size(); ++k)
+      if (train_rows[k].empty()) refuse_empty_node(static_cast<Index>(k), std::ssize(train_rows));
+    std::vector<std::vector<Index>*> kept_train, kept_test;
+    const NodeBlock here = to_read(settings, block);
+    for (Index k = here.begin; k < here.end; ++k) {
+      NodeData& node = result.nodes[static_cast<std::size_t>(k)];
+      node = {&train, std::move(train_rows[k]), &test, std::move(test_rows[k])};
+      kept_train.push_back(&node.train_rows);
+      kept_test.push_back(&node.test_rows);
+    }
+    if (here.end - here.begin < std::ssize(result.nodes)) {
+      keep_rows(train, kept_train);
+      keep_rows(test, kept_test);
+    }
+  }
+  const std::vector<DataFacts> all = share(std::move(own));
+  const DataFacts& first = all.front();
+  for (const DataFacts& one : all)
+    if (one.train.fingerprint != first.train.fingerprint || one.test.fingerprint != first.test.fingerprint)
+      throw Error(
+          ErrorKind::kInput,
+          fmt::format("the data set {} is not the same on all machines; copy it from one to the others", settings.set));
+  result.shape = {first.train.channels, first.train.height, first.train.width};
+  result.class_names = first.train.classes;
+  result.column_names = first.train.columns;
+  result.fingerprint = fingerprint(std::vector{first.train.fingerprint, first.test.fingerprint});
   return result;
 }
 
 /// The names of all nodes' classes: in order of size if all are numbers, else byte by byte, as the readers do.
-std::vector<std::string> all_classes(const std::vector<std::unique_ptr<Dataset>>& train) {
+std::vector<std::string> all_classes(std::span<const DataFacts> nodes) {
   std::set<std::string> names;
-  for (const auto& data : train) names.insert(data->class_names.begin(), data->class_names.end());
+  for (const DataFacts& node : nodes) names.insert(node.train.classes.begin(), node.train.classes.end());
   std::vector<std::string> sorted(names.begin(), names.end());
   const auto number = [](const std::string& name) {
     double value = 0.0;
@@ -262,16 +342,19 @@ std::vector<std::string> all_classes(const std::vector<std::unique_ptr<Dataset>>
   return sorted;
 }
 
-/// Gives labels the numbers of the common classes. A class that is not among them is named after `where`.
-void rename_classes(Dataset& data, const std::vector<std::string>& classes, const std::string& where) {
-  std::vector<int> renamed;
-  for (const std::string& name : data.class_names) {
-    const auto found = std::find(classes.begin(), classes.end(), name);
-    if (found == classes.end())
-      throw Error(ErrorKind::kInput, fmt::format("{}: {}; no node has training examples of it", where,
+/// Throws for a class that is not among the common ones.
+void check_classes(const PartFacts& part, const std::vector<std::string>& classes) {
+  for (const std::string& name : part.classes)
+    if (std::find(classes.begin(), classes.end(), name) == classes.end())
+      throw Error(ErrorKind::kInput, fmt::format("{}: {}; no node has training examples of it", part.path,
                                                  unknown_name("class", name, classes).what()));
-    renamed.push_back(static_cast<int>(found - classes.begin()));
-  }
+}
+
+/// Gives labels the numbers of the common classes.
+void rename_classes(Dataset& data, const std::vector<std::string>& classes) {
+  std::vector<int> renamed;
+  for (const std::string& name : data.class_names)
+    renamed.push_back(static_cast<int>(std::find(classes.begin(), classes.end(), name) - classes.begin()));
   for (int& label : data.labels) label = renamed[static_cast<std::size_t>(label)];
   data.class_names = classes;
 }
@@ -286,57 +369,67 @@ std::unique_ptr<Dataset> read_part(const std::string& path) {
   return std::make_unique<Dataset>(std::move(parts.train));
 }
 
-void check_alike(const Dataset& data, const std::string& path, const Dataset& first, const std::string& first_path) {
-  const auto text = [](const ExampleShape& shape) {
-    return fmt::format("{} x {} x {}", shape.channels, shape.height, shape.width);
-  };
-  if (data.shape != first.shape)
-    throw Error(ErrorKind::kInput, fmt::format("{}: found examples of {} values, expected {} as in {}", path,
-                                               text(data.shape), text(first.shape), first_path));
-  if (data.values.index() != first.values.index())
+void check_alike(const PartFacts& data, const PartFacts& first) {
+  const auto text = [](const PartFacts& of) { return fmt::format("{} x {} x {}", of.channels, of.height, of.width); };
+  if (text(data) != text(first))
+    throw Error(ErrorKind::kInput, fmt::format("{}: found examples of {} values, expected {} as in {}", data.path,
+                                               text(data), text(first), first.path));
+  if (data.images != first.images)
     throw Error(ErrorKind::kInput,
-                fmt::format("{}: found {}, expected {} as in {}", path, data.values.index() == 0 ? "images" : "a table",
-                            data.values.index() == 0 ? "a table" : "images", first_path));
-  if (!data.column_names.empty() && !first.column_names.empty() && data.column_names != first.column_names)
+                fmt::format("{}: found {}, expected {} as in {}", data.path, data.images ? "images" : "a table",
+                            data.images ? "a table" : "images", first.path));
+  if (!data.columns.empty() && !first.columns.empty() && data.columns != first.columns)
     throw Error(
         ErrorKind::kInput,
-        fmt::format("{}: found other columns than in {}, expected the same in the same order", path, first_path));
+        fmt::format("{}: found other columns than in {}, expected the same in the same order", data.path, first.path));
 }
 
-FederatedData read_folders(const DataSettings& settings) {
-  std::vector<std::unique_ptr<Dataset>> train, test;
-  for (std::size_t k = 0; k < settings.folders.size(); ++k) {
-    const NodeFolders& folders = settings.folders[k];
-    train.push_back(read_part(folders.train));
-    if (train.back()->labels.empty())
+FederatedData read_folders(const DataSettings& settings, const NodeBlock& block, const ShareFacts& share) {
+  FederatedData result;
+  result.nodes.resize(settings.folders.size());
+  std::vector<DataFacts> own;
+  const NodeBlock here = to_read(settings, block);
+  for (Index k = here.begin; k < here.end; ++k) {
+    const NodeFolders& folders = settings.folders[static_cast<std::size_t>(k)];
+    auto train = read_part(folders.train);
+    if (train->labels.empty())
       throw Error(ErrorKind::kInput, fmt::format("{}: found no labels, expected one folder of images a class or a "
                                                  "column called label: node {} trains on them",
                                                  folders.train, k + 1));
-    test.push_back(read_part(folders.test));
-    const std::string& first = settings.folders.front().train;
-    check_alike(*train.back(), folders.train, *train.front(), first);
-    check_alike(*test.back(), folders.test, *train.front(), first);
+    auto test = read_part(folders.test);
+    own.push_back({facts_of(*train, folders.train), facts_of(*test, folders.test)});
+    result.nodes[static_cast<std::size_t>(k)] = {train.get(), all_rows(train->size()), test.get(),
+                                                 all_rows(test->size())};
+    result.sets.push_back(std::move(train));
+    result.sets.push_back(std::move(test));
   }
-  FederatedData result{.shape = train.front()->shape, .class_names = all_classes(train)};
+  const std::vector<DataFacts> all = share(std::move(own));
+  const PartFacts& first = all.front().train;
+  for (const DataFacts& node : all) {
+    check_alike(node.train, first);
+    check_alike(node.test, first);
+  }
+  result.shape = {first.channels, first.height, first.width};
+  result.class_names = all_classes(all);
+  result.column_names = first.columns;
   if (result.classes() < 2)
     throw Error(ErrorKind::kInput, fmt::format("all nodes together have the class {} only, expected at least 2 classes",
                                                result.class_names.front()));
-  for (std::size_t k = 0; k < train.size(); ++k) {
-    rename_classes(*train[k], result.class_names, settings.folders[k].train);
-    rename_classes(*test[k], result.class_names, settings.folders[k].test);
-    result.nodes.push_back({train[k].get(), all_rows(train[k]->size()), test[k].get(), all_rows(test[k]->size())});
-    result.sets.push_back(std::move(train[k]));
-    result.sets.push_back(std::move(test[k]));
+  std::vector<std::string> fingerprints;
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    check_classes(all[k].test, result.class_names);
+    if (all[k].train.examples == 0) refuse_empty_node(static_cast<Index>(k), std::ssize(all));
+    const bool counts = settings.only_node == 0 || static_cast<Index>(k) == settings.only_node - 1;
+    if (counts && !all[k].test.labelled && all[k].test.examples > 0) ++result.unlabelled;
+    fingerprints.push_back(all[k].train.fingerprint);
+    fingerprints.push_back(all[k].test.fingerprint);
   }
+  result.fingerprint = fingerprint(fingerprints);
+  for (const auto& set : result.sets) rename_classes(*set, result.class_names);
   return result;
 }
 
 }  // namespace
-
-bool FederatedData::labelled_tests() const {
-  return std::all_of(nodes.begin(), nodes.end(),
-                     [](const NodeData& node) { return !node.test->labels.empty() || node.test_rows.empty(); });
-}
 
 void check_data_settings(const DataSettings& settings) {
   check_ranges(settings);
@@ -358,12 +451,14 @@ Index node_count(const DataSettings& settings) {
 
 FederatedData make_federated_data(const DataSettings& settings, std::uint64_t seed) {
   check_data_settings(settings);
-  FederatedData result = settings.set.empty() ? read_folders(settings) : split_set(settings, seed);
-  for (std::size_t k = 0; k < result.nodes.size(); ++k)
-    if (result.nodes[k].train_rows.empty())
-      throw Error(ErrorKind::kInput, fmt::format("node {} of {} has no training examples; make fewer nodes, or larger "
-                                                 "shares",
-                                                 k + 1, result.nodes.size()));
+  return make_federated_data(settings, seed, {0, node_count(settings)}, [](std::vector<DataFacts> own) { return own; });
+}
+
+FederatedData make_federated_data(const DataSettings& settings, std::uint64_t seed, const NodeBlock& block,
+                                  const ShareFacts& share) {
+  check_data_settings(settings);
+  FederatedData result =
+      settings.set.empty() ? read_folders(settings, block, share) : split_set(settings, seed, block, share);
   if (settings.only_node > 0) {
     NodeData node = std::move(result.nodes[static_cast<std::size_t>(settings.only_node - 1)]);
     result.nodes.clear();

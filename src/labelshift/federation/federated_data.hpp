@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "labelshift/data/datasets/dataset.hpp"
 #include "labelshift/data/datasets/splits.hpp"
+#include "labelshift/engine/node_block.hpp"
 
 namespace labelshift {
 
@@ -18,16 +20,18 @@ struct NodeData {
   std::vector<Index> test_rows;
 };
 
-/// The data of a simulated federation.
+/// The data of a federation, as far as they are here.
 struct FederatedData {
   std::vector<std::unique_ptr<Dataset>> sets;  // what `nodes` point into
-  std::vector<NodeData> nodes;                 // (K)
+  std::vector<NodeData> nodes;                 // (K) nothing where a node's data are elsewhere
   ExampleShape shape;
-  std::vector<std::string> class_names;  // (m)
-  std::vector<std::string> notes;        // what has to be said next to every figure made from it
+  std::vector<std::string> class_names;   // (m)
+  std::vector<std::string> column_names;  // of a table with a header
+  Index unlabelled = 0;                   // nodes whose test examples have no labels
+  std::string fingerprint;                // of all nodes' data, also of those that are elsewhere
+  std::vector<std::string> notes;         // what has to be said next to every figure made from it
 
   Index classes() const { return static_cast<Index>(class_names.size()); }
-  bool labelled_tests() const;  // whether every test example of every node has a label
 };
 
 /// A folder or file of labelled examples and one of unlabelled ones, for a node of the user's own.
@@ -56,6 +60,38 @@ void check_data_settings(const DataSettings& settings);
 /// K, of settings that were checked.
 Index node_count(const DataSettings& settings);
 
+/// What others are told of examples that they do not read, to find out whether all fit together.
+struct PartFacts {
+  std::string path;
+  Index channels = 0, height = 0, width = 0;
+  bool images = false;               // and no table
+  std::vector<std::string> columns;  // of a table with a header
+  std::vector<std::string> classes;
+  Index examples = 0;
+  bool labelled = false;
+  std::string fingerprint;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit& visit) {
+    visit(self.path, self.channels, self.height, self.width, self.images, self.columns, self.classes, self.examples,
+          self.labelled, self.fingerprint);
+  }
+};
+
+/// Of one node's folders, or of the data set that nodes share.
+struct DataFacts {
+  PartFacts train, test;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit& visit) {
+    visit(self.train, self.test);
+  }
+};
+
+/// Tells all processes that share a federation the facts of the data that this one has read, and returns those of all,
+/// in node order.
+using ShareFacts = std::function<std::vector<DataFacts>(std::vector<DataFacts> own)>;
+
 /// Reads and splits: a pure function of (data, settings, seed). Nodes share no example.
 ///
 /// Own data are what read_dataset() reads: folders of images, or tables whose labels are in a column called "label".
@@ -69,5 +105,11 @@ Index node_count(const DataSettings& settings);
 /// Throws Error{kUsage} or Error{kInput}: what is wrong with the settings; a node without training examples; own data
 /// of different shapes or classes, test classes that no node trains on, and what the readers throw.
 FederatedData make_federated_data(const DataSettings& settings, std::uint64_t seed);
+
+/// The same where other processes have the other nodes. Folders of nodes that are not in `block` are not opened; of a
+/// data set that nodes share only their rows are kept. Calls `share` once, after it has read. What is wrong with
+/// somebody's data is thrown by all alike.
+FederatedData make_federated_data(const DataSettings& settings, std::uint64_t seed, const NodeBlock& block,
+                                  const ShareFacts& share);
 
 }  // namespace labelshift

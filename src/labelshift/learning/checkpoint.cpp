@@ -72,14 +72,19 @@ std::string fingerprint(const Dataset& data, std::span<const Index> rows, std::s
   return hash.text();
 }
 
-std::string fingerprint(std::span<const std::unique_ptr<Dataset>> sets) {
+std::string fingerprint(const Dataset& data) {
   Hash hash;
-  for (const auto& set : sets) {
-    std::visit([&](const auto& values) { hash.add(values.data(), values.size() * sizeof values[0]); }, set->values);
-    hash.add(set->labels.data(), set->labels.size() * sizeof(int));
-    const Index sizes[] = {set->size(), std::ssize(set->labels)};  // where one ends and the next begins
-    hash.add(sizes, sizeof sizes);
-  }
+  std::visit([&](const auto& values) { hash.add(values.data(), values.size() * sizeof values[0]); }, data.values);
+  hash.add(data.labels.data(), data.labels.size() * sizeof(int));
+  for (const std::string& name : data.class_names) hash.add(name.c_str(), name.size() + 1);
+  const Index sizes[] = {data.size(), std::ssize(data.labels)};  // where one ends and the next begins
+  hash.add(sizes, sizeof sizes);
+  return hash.text();
+}
+
+std::string fingerprint(std::span<const std::string> fingerprints) {
+  Hash hash;
+  for (const std::string& one : fingerprints) hash.add(one.data(), one.size());
   return hash.text();
 }
 

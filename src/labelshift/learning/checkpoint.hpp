@@ -15,8 +15,10 @@ RunDescription describe_run(const NetSpec& spec, const TrainingExamples& example
 
 /// A hash of these examples and their labels, as text.
 std::string fingerprint(const Dataset& data, std::span<const Index> rows, std::span<const float> weights = {});
-/// The same of whole data sets.
-std::string fingerprint(std::span<const std::unique_ptr<Dataset>> sets);
+/// The same of a whole data set and the names of its classes.
+std::string fingerprint(const Dataset& data);
+/// One of several.
+std::string fingerprint(std::span<const std::string> fingerprints);
 
 /// Writes the weights of a net and the state of its training, whole or not at all.
 void save_checkpoint(const std::string& path, const RunDescription& run, Net& net, const TrainingState& state);

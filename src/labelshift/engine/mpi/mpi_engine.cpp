@@ -143,10 +143,6 @@ class MpiEngine : public Engine {
 
 }  // namespace
 
-NodeBlock block_of(Index nodes, int ranks, int rank) {
-  return {nodes * rank / ranks, nodes * (rank + 1) / ranks};
-}
-
 std::unique_ptr<Engine> make_mpi_engine(MpiContext& mpi, Index nodes, NodeProgramFactory make_program,
                                         MpiSettings settings) {
   assert(mpi.rank() == 0);

@@ -2,6 +2,7 @@
 
 #include "labelshift/engine/in_process/in_process_engine.hpp"
 #include "labelshift/engine/mpi/mpi_context.hpp"
+#include "labelshift/engine/node_block.hpp"
 
 namespace labelshift {
 
@@ -11,17 +12,9 @@ struct MpiSettings {
   std::uint64_t most_bytes = std::uint64_t{1} << 36;                        // of a message
 };
 
-/// The nodes whose work a rank does: begin, ..., end - 1.
-struct NodeBlock {
-  Index begin = 0, end = 0;
-};
-
-/// Nodes are spread evenly over the ranks, in contiguous blocks.
-NodeBlock block_of(Index nodes, int ranks, int rank);
-
-/// Nodes on all ranks of an MPI job. This is rank 0's; it does the work of the nodes of its own block too. A rank adds
-/// up the answers of its block and sends the sums of the largest ranges (TreeSum), so that the bits are those of the
-/// in-process engine for any number of ranks.
+/// Nodes on all ranks of an MPI job, in blocks by block_of(). This is rank 0's; it does the work of the nodes of its
+/// own block too. A rank adds up the answers of its block and sends the sums of the largest ranges (TreeSum), so that
+/// the bits are those of the in-process engine for any number of ranks.
 ///
 /// There is no quorum: Error{kUsage} if one is asked for. A rank that misses a deadline is Error{kPeer}, after which
 /// the job can only be aborted.
