@@ -1,5 +1,11 @@
 #include "labelshift/cli/advice.hpp"
 
+#include <iostream>
+#include <string>
+
+#include "labelshift/cli/command_line.hpp"
+#include "labelshift/cli/terminal.hpp"
+
 namespace labelshift::cli {
 
 const char* advice(Remedy remedy) {
@@ -47,6 +53,24 @@ const char* advice(Remedy remedy) {
       return "; drop --if-fits to have them corrected anyway";
   }
   return "";
+}
+
+void print_error(const Error& error) {
+  std::cerr << "error: " << printable(std::string(error.what()) + advice(error.remedy())) << '\n';
+}
+
+int exit_status(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kUsage:
+      return kUsageError;
+    case ErrorKind::kInput:
+      return 3;
+    case ErrorKind::kPeer:
+      return 4;
+    case ErrorKind::kSystem:
+      return 5;
+  }
+  return kInternalError;
 }
 
 void add_warnings(LabelShiftReport& report) {

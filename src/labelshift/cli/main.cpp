@@ -1,6 +1,8 @@
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
 #include <string>
+#include <string_view>
 
 #include "labelshift/cli/advice.hpp"
 #include "labelshift/cli/command_line.hpp"
@@ -13,20 +15,10 @@
 namespace labelshift::cli {
 namespace {
 
-constexpr int kInternalError = 70;
-
-int exit_status(ErrorKind kind) {  // the only table from kind to status
-  switch (kind) {
-    case ErrorKind::kUsage:
-      return kUsageError;
-    case ErrorKind::kInput:
-      return 3;
-    case ErrorKind::kPeer:
-      return 4;
-    case ErrorKind::kSystem:
-      return 5;
-  }
-  return kInternalError;
+/// Whether mpirun started this process beside others that say the same.
+bool is_another_rank() {
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  return rank && std::string_view(rank) != "0";
 }
 
 }  // namespace
@@ -42,7 +34,7 @@ int main(int argc, char** argv) {
     use_one_blas_thread();
     return cli::run(argc, argv);
   } catch (const Error& error) {
-    std::cerr << "error: " << printable(std::string(error.what()) + cli::advice(error.remedy())) << '\n';
+    if (!cli::is_another_rank()) cli::print_error(error);
     return cli::exit_status(error.kind());
   } catch (const Stopped&) {
     return cli::kInternalError;  // to nobody: the signal that stopped the work has ended the process by now

@@ -14,6 +14,10 @@
 #include "labelshift/core/base/version.hpp"
 #include "labelshift/experiments/comparison.hpp"
 #include "labelshift/learning/training_threads.hpp"
+#ifdef LABELSHIFT_WITH_MPI
+#include "labelshift/cli/advice.hpp"
+#include "labelshift/experiments/mpi/mpi_runs.hpp"
+#endif
 
 namespace labelshift::cli {
 namespace {
@@ -45,7 +49,15 @@ struct RunCommandOptions {
   std::optional<std::uint64_t> seed;
   std::vector<std::optional<std::string>> shorthands{std::size(kShorthands)};
   std::vector<std::string> settings;  // SECTION.KEY=VALUE
+  std::optional<int> deadline;        // seconds
   ComparisonSettings comparison{.resume = false};
+};
+
+const std::vector<std::string> kEngines = {
+    "in-process",
+#ifdef LABELSHIFT_WITH_MPI
+    "mpi",
+#endif
 };
 
 void change_setting(ComparedRun& run, const std::string& key, const std::string& value, const std::string& place) {
@@ -73,17 +85,15 @@ void override_settings(const RunCommandOptions& options, Experiment& experiment)
   }
 }
 
-void run_experiment(const RunCommandOptions& options) {
-  const DeferInterrupt interrupt;  // before LibTorch starts threads, which take its mask over
+void compare(const RunCommandOptions& options, const DeferInterrupt& interrupt, OpenNodes open_nodes) {
   Experiment experiment = read_experiment(options.file);
   override_settings(options, experiment);
   if (!experiment.version.empty() && experiment.version != version())
     warn(fmt::format("{} was written by version {} and this is {}, so the bits may differ", options.file,
                      experiment.version, version()));
-  use_one_torch_thread();
-  keep_freed_memory();
   ComparisonSettings settings = options.comparison;
   settings.prepare_thread = flush_denormals_on_this_thread;
+  settings.open_nodes = std::move(open_nodes);
   std::optional<Progress> progress(std::in_place);
   try {
     const ComparisonResult result = run_comparison(experiment, settings, showing(*progress, interrupt));
@@ -97,17 +107,68 @@ void run_experiment(const RunCommandOptions& options) {
   }
 }
 
+#ifdef LABELSHIFT_WITH_MPI
+/// This process as one rank of a job. What goes wrong on rank 0 ends all ranks in order; what goes wrong elsewhere, or
+/// on the way, ends the job at once.
+void run_over_mpi(const RunCommandOptions& options, const DeferInterrupt& interrupt) {
+  MpiContext mpi;
+  MpiSettings settings{.workers = {.workers = std::max(1u, options.comparison.workers),
+                                   .prepare_thread = flush_denormals_on_this_thread}};
+  if (options.deadline) settings.deadline = std::chrono::seconds(*options.deadline);
+  settings.on_lost = [&](const Error& error) {
+    print_error(error);
+    mpi.abort(exit_status(ErrorKind::kPeer));
+  };
+  if (mpi.rank() > 0) {
+    flush_denormals_on_this_thread();
+    try {
+      serve_mpi_runs(mpi, settings);
+      mpi.finish(settings.deadline);
+    } catch (const std::exception& error) {
+      settings.on_lost({ErrorKind::kPeer, fmt::format("rank {}: {}", mpi.rank(), error.what())});
+    }
+    return;
+  }
+  std::exception_ptr failure;
+  try {
+    MpiRuns runs(mpi, settings);
+    compare(options, interrupt, [&](const RunTask& task) { return runs.open(task); });
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  mpi.finish(settings.deadline);
+  if (failure) std::rethrow_exception(failure);
+}
+#endif
+
+void run_experiment(const RunCommandOptions& options) {
+  const DeferInterrupt interrupt;  // before LibTorch starts threads, which take its mask over
+  use_one_torch_thread();
+  keep_freed_memory();
+#ifdef LABELSHIFT_WITH_MPI
+  if (options.engine == "mpi") return run_over_mpi(options, interrupt);
+#endif
+  if (options.deadline)
+    throw Error(ErrorKind::kUsage, "--round-deadline goes with --engine mpi: threads of one process are waited for");
+  compare(options, interrupt, {});
+}
+
 }  // namespace
 
 void add_run(CLI::App& app) {
   const auto options = std::make_shared<RunCommandOptions>();
   CLI::App& command = *app.add_subcommand("run", "Run the federations of an experiment file and compare them");
   command.add_option("file", options->file, "The experiment, in TOML")->type_name("FILE")->check(no_dash())->required();
-  add_choice(command, "--engine", options->engine, "engine", {"in-process"}, "What the nodes run on");
+  add_choice(command, "--engine", options->engine, "engine", kEngines, "What the nodes run on");
   command
       .add_option("--workers", options->comparison.workers,
-                  "Threads; one a core by default. Results do not depend on it")
+                  "Threads; one a core by default, over MPI one a rank. Results do not depend on it")
       ->transform(whole_number({.from = 1, .to = 1'000'000}));
+  command
+      .add_option("--round-deadline", options->deadline,
+                  "Over MPI: end the job when a rank gives no sign of life for so long; 600 by default")
+      ->transform(whole_number({.from = 1, .to = 1'000'000}))
+      ->type_name("SECONDS");
   command.add_option("--seed", options->seed, "Run this seed alone, instead of the file's")
       ->transform(whole_number({.from = 0, .to = std::numeric_limits<std::int64_t>::max()}))
       ->type_name("N");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "labelshift/engine/tasks.hpp"
+#include "labelshift/federation/acceptance.hpp"
 #include "labelshift/federation/federation.hpp"
 
 namespace labelshift {
@@ -23,14 +24,15 @@ Request request_for(const typename Task::Request& body, std::uint64_t round = 0,
 /// The coordinator's side of every exchange with the nodes: addresses messages, counts their cost, tells the observer.
 class Conversation {
  public:
-  Conversation(Engine& engine, const FederationHooks& hooks, FederationState& state)
-      : engine_(engine), hooks_(hooks), state_(state) {
+  Conversation(Engine& engine, const AnswerFacts& facts, const FederationHooks& hooks, FederationState& state)
+      : engine_(engine), facts_(facts), hooks_(hooks), state_(state) {
     for (Index node = 0; node < engine.nodes(); ++node) all_.push_back(node);
     state_.counted.resize(all_.size());
     durable_ = state_.counted;
   }
 
   std::span<const Index> all() const { return all_; }
+  const AnswerFacts& facts() const { return facts_; }
 
   /// What an exchange is part of, and how far that is before it and by it.
   struct Place {
@@ -47,7 +49,6 @@ class Conversation {
     typename Task::template Sums<double> sums;  // of the sizes that are expected
     std::size_t report = 1 << 16;               // bytes of a report, at most
     std::function<typename Task::Own(Index node)> own = {};
-    std::function<void(Index node, Answer& answer)> accept = {};
   };
 
   template <typename Task>
@@ -60,7 +61,8 @@ class Conversation {
       if (what.own) cohort.back().own = to_bytes(what.own(node));
     }
     TaskOutcome<Task> outcome = run_task<Task>(
-        engine_, what.request, cohort, std::move(what.sums), {.report = what.report, .accept = std::move(what.accept)},
+        engine_, what.request, cohort, std::move(what.sums),
+        {.report = what.report, .accept = [&](Index, Answer& answer) { accept_answer(facts_, what.request, answer); }},
         patience, [&](std::string_view, double part) {
           return !hooks_.progress || hooks_.progress(place.phase, place.done + place.share * part);
         });
@@ -95,6 +97,7 @@ class Conversation {
   }
 
   Engine& engine_;
+  const AnswerFacts facts_;
   const FederationHooks& hooks_;
   FederationState& state_;
   std::vector<Index> all_;

@@ -8,8 +8,6 @@
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/federation/algorithms.hpp"
-#include "labelshift/federation/answer_checks.hpp"
-#include "labelshift/federation/codec.hpp"
 #include "labelshift/federation/model_schema.hpp"
 #include "labelshift/federation/ratio_phase.hpp"
 
@@ -24,7 +22,11 @@ class Coordinator {
  public:
   Coordinator(const FederationSettings& settings, const FederationTask& task, Engine& engine,
               const FederationHooks& hooks, FederationState& state)
-      : settings_(settings), task_(task), hooks_(hooks), state_(state), conversation_(engine, hooks, state) {}
+      : settings_(settings),
+        task_(task),
+        hooks_(hooks),
+        state_(state),
+        conversation_(engine, answer_facts(settings, task, engine.nodes()), hooks, state) {}
 
   void run() {
     hello();
@@ -78,9 +80,8 @@ class Coordinator {
         {phase::kJoin},
         {.request = request,
          .nodes = all(),
-         .sums =
-             {.holders = a_class, .tested = a_class, .counts = a_class, .value_sums = a_part, .value_squares = a_part},
-         .accept = [m](Index, Answer& answer) { check_join(answer, m); }});
+         .sums = {
+             .holders = a_class, .tested = a_class, .counts = a_class, .value_sums = a_part, .value_squares = a_part}});
     const auto& sums = outcome.sums;
     if (!(sums.counts.sum() > 0.0))
       throw Error(ErrorKind::kInput, "no node has a training example; give the nodes some");
@@ -143,7 +144,7 @@ class Coordinator {
       request.round = static_cast<std::uint64_t>(round);
       algorithm->make_request(request.weights);
       const auto done = static_cast<double>(round - 1 - first) / (settings_.rounds - first);
-      auto outcome = run_round(*algorithm, shared.parameters(), request, round, std::move(sums),
+      auto outcome = run_round(*algorithm, request, round, std::move(sums),
                                {phase::kTraining, done, 1.0 / (settings_.rounds - first)});
       algorithm->server_update(outcome.sums);
       conversation_.count(outcome.contributed, round);
@@ -156,19 +157,14 @@ class Coordinator {
   }
 
   /// Asks the nodes of a round, and again where the algorithm needs everybody and somebody is missing.
-  TaskOutcome<Train> run_round(const FederatedAlgorithm& algorithm, Index parameters, const Request& request, int round,
+  TaskOutcome<Train> run_round(const FederatedAlgorithm& algorithm, const Request& request, int round,
                                TrainingSums<double> sums, const Conversation::Place& place) {
     const std::vector<Index> cohort = sample_nodes(settings_, Stream::kCohort, round, all());
     const Index quorum =
         settings_.patience.quorum == 0 ? std::ssize(cohort) : std::min(settings_.patience.quorum, std::ssize(cohort));
     for (int repeats = 0;; ++repeats) {
-      auto outcome =
-          conversation_.ask<Train>(place,
-                                   {.request = request,
-                                    .nodes = cohort,
-                                    .sums = std::move(sums),
-                                    .accept = [&](Index, Answer& answer) { accept_update(answer, parameters); }},
-                                   settings_.patience);
+      auto outcome = conversation_.ask<Train>(place, {.request = request, .nodes = cohort, .sums = std::move(sums)},
+                                              settings_.patience);
       const bool enough = std::ssize(outcome.contributed) >= quorum && !outcome.contributed.empty();
       if (!enough && settings_.patience.quorum == 0) outcome.failed.front().raise();
       if (enough && (outcome.failed.empty() || algorithm.when_missing() == MissingNodes::kRenormalise)) return outcome;
@@ -177,25 +173,13 @@ class Coordinator {
     }
   }
 
-  void accept_update(Answer& answer, Index parameters) const {
-    codec_.unpack(answer, parameters);
-    check_weight(answer);
-    if (!settings_.max_update_norm || answer.numbers.empty() || std::ssize(answer.weights) < parameters) return;
-    double squares = 0.0;
-    for (Index i = 0; i < parameters; ++i) squares += static_cast<double>(answer.weights[i]) * answer.weights[i];
-    const double norm = std::sqrt(squares) / answer.numbers[0];
-    if (!(norm <= *settings_.max_update_norm))
-      throw Error(ErrorKind::kPeer,
-                  fmt::format("its update has norm {:.4g}, expected at most {:.4g}", norm, *settings_.max_update_norm));
-  }
-
   void evaluate(const FederatedAlgorithm& algorithm) {
     const std::span<const float> weights = algorithm.weights();
     const Request request = request_for<Evaluate>({}, static_cast<std::uint64_t>(state_.round),
                                                   std::vector<float>(weights.begin(), weights.end()));
     const auto outcome = conversation_.ask_everybody<Evaluate>(
         {phase::kEvaluation, static_cast<double>(state_.round) / settings_.rounds, 0.0},
-        {.request = request, .nodes = all(), .accept = [](Index, Answer& answer) { check_evaluation(answer); }});
+        {.request = request, .nodes = all()});
     for (const auto& [node, report] : outcome.contributed) {
       NodeEvaluation row{.round = state_.round,
                          .node = node,
@@ -217,7 +201,6 @@ class Coordinator {
   const FederationHooks& hooks_;
   FederationState& state_;
   Conversation conversation_;
-  const IdentityCodec codec_;
 };
 
 }  // namespace

@@ -8,7 +8,6 @@
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/engine/float_loops.hpp"
-#include "labelshift/federation/answer_checks.hpp"
 #include "labelshift/federation/server_step.hpp"
 #include "labelshift/learning/methods.hpp"
 #include "labelshift/learning/model_selection.hpp"
@@ -55,7 +54,6 @@ class RatioPhase {
   Index classes() const { return std::ssize(task_.class_names); }
   double nodes() const { return static_cast<double>(conversation_.all().size()); }
   TargetSums target_shape() const { return {VectorXd::Zero(classes())}; }
-  static void accept_target(Index, Answer& answer) { check_target(answer); }
 
   template <typename Task>
   void note_estimates(const TaskOutcome<Task>& outcome) {
@@ -80,10 +78,9 @@ class RatioPhase {
                    const std::function<VectorXd(Index node)>& values) {
     const Request request = request_for<Ratio>({kind});
     const auto outcome = conversation_.ask_everybody<Ratio>(
-        {phase, place.done, place.share}, {.request = request,
-                                           .nodes = conversation_.all(),
-                                           .own = [&](Index node) { return Ratio::Own{values(node)}; },
-                                           .accept = [](Index, Answer& answer) { check_ratio(answer); }});
+        {phase, place.done, place.share}, {.request = request, .nodes = conversation_.all(), .own = [&](Index node) {
+                                             return Ratio::Own{values(node)};
+                                           }});
     if (kind == Ratio::Kind::kBalance) return;
     for (const auto& [node, report] : outcome.contributed) {
       NodeRatio& row = state_.ratios[node];
@@ -95,8 +92,7 @@ class RatioPhase {
 
   TaskOutcome<Target> target(const char* phase, Target::Kind kind, std::span<const Index> of) {
     const Request request = request_for<Target>({kind});
-    return conversation_.ask_everybody<Target>(
-        {phase}, {.request = request, .nodes = of, .sums = target_shape(), .accept = accept_target});
+    return conversation_.ask_everybody<Target>({phase}, {.request = request, .nodes = of, .sums = target_shape()});
   }
 
   /// A class some nodes lack would carry K_c / K of its mass.
@@ -133,8 +129,6 @@ class RatioPhase {
   /// App. D, corrected: predictor k goes to every node j, and ratio_k = sum_j r_kj.
   void pairwise() {
     const std::span<const Index> all = conversation_.all();
-    const auto net = make_net(net_spec(settings_.ratio.net, task_, state_.normalisation), /*seed=*/0, settings_.device);
-    const Index weights = SharedWeights(*net, /*batch_norms=*/true).size();
     const Request share = request_for<Share>({});
     std::vector<VectorXd> numerators;
     state_.target_sum = VectorXd::Zero(classes());
@@ -145,8 +139,7 @@ class RatioPhase {
           {phase::kRatio, done, 0.5 * part},
           {.request = share,
            .nodes = some,
-           .report = (1 << 16) + static_cast<std::size_t>(weights) * sizeof(float),
-           .accept = [&](Index, Answer& answer) { check_predictor(answer, weights, classes()); }});
+           .report = (1 << 16) + static_cast<std::size_t>(conversation_.facts().predictor_weights) * sizeof(float)});
       for (std::size_t i = 0; i < some.size(); ++i) {
         auto& [k, report] = shared.contributed[i];
         state_.ratios[k].seconds = report.seconds;
@@ -155,7 +148,7 @@ class RatioPhase {
         const double step = 0.5 * part / static_cast<double>(some.size());
         const auto sums = conversation_.ask_everybody<Assess>(
             {phase::kRatio, done + 0.5 * part + step * static_cast<double>(i), step},
-            {.request = assess, .nodes = all, .sums = target_shape(), .accept = accept_target});
+            {.request = assess, .nodes = all, .sums = target_shape()});
         state_.ratios[k].prior_error = sums.contributed[k].report.prior_error.value_or(kUnknown);
         state_.target_sum += sums.sums.target / nodes();  // the mean of what the predictors take it to be
         numerators.push_back(made_up(sums.sums.target));
@@ -189,12 +182,9 @@ class RatioPhase {
         break;
       }
       const Request request = request_for<Temperature>(temperatures, 0, weights);
-      const auto judged =
-          conversation_.ask_everybody<Temperature>({phase::kPredictor, static_cast<double>(run + 1) * part, 0.0},
-                                                   {.request = request,
-                                                    .nodes = conversation_.all(),
-                                                    .sums = {.nll = VectorXd::Zero(kTemperatures)},
-                                                    .accept = [](Index, Answer& answer) { check_judgement(answer); }});
+      const auto judged = conversation_.ask_everybody<Temperature>(
+          {phase::kPredictor, static_cast<double>(run + 1) * part, 0.0},
+          {.request = request, .nodes = conversation_.all(), .sums = {.nll = VectorXd::Zero(kTemperatures)}});
       for (Index i = 0; i < kTemperatures; ++i)
         if (const double nll = judged.sums.nll[i] / judged.sums.weight; nll < best_nll) {
           best_nll = nll;
@@ -204,8 +194,8 @@ class RatioPhase {
       if (best.empty()) best = std::move(weights);  // nobody had anything to hold out
     }
     const Request request = request_for<TargetTogether>({.scale = best_scale, .prior = uniform}, 0, std::move(best));
-    return conversation_.ask_everybody<TargetTogether>(
-        {phase::kRatio}, {.request = request, .nodes = goal, .sums = target_shape(), .accept = accept_target});
+    return conversation_.ask_everybody<TargetTogether>({phase::kRatio},
+                                                       {.request = request, .nodes = goal, .sums = target_shape()});
   }
 
   std::vector<float> train_together(double zeta, double done, double share) {
@@ -222,12 +212,9 @@ class RatioPhase {
     for (int round = 1; round <= ratio.rounds; ++round) {
       request.round = static_cast<std::uint64_t>(round);
       const std::vector<Index> cohort = sample_nodes(settings_, Stream::kPredictorCohort, round, conversation_.all());
-      const auto outcome =
-          conversation_.ask_everybody<TrainPredictor>({phase::kPredictor, done + step * (round - 1), step},
-                                                      {.request = request,
-                                                       .nodes = cohort,
-                                                       .sums = {.parts = std::vector<double>(weights.size())},
-                                                       .accept = [](Index, Answer& answer) { check_weight(answer); }});
+      const auto outcome = conversation_.ask_everybody<TrainPredictor>(
+          {phase::kPredictor, done + step * (round - 1), step},
+          {.request = request, .nodes = cohort, .sums = {.parts = std::vector<double>(weights.size())}});
       divide_to_floats(outcome.sums.parts, outcome.sums.weight, mean);
       server.step(std::span(weights).first(parameters), std::span(mean).first(parameters));
       std::copy(mean.begin() + shared.parameters(), mean.end(), weights.begin() + shared.parameters());

@@ -50,8 +50,9 @@ struct MpiContext::State {
     std::uint64_t serial;
     double done;
   };
-  Alive alive{};  // what is said, while it is on its way
-  MPI_Request alive_request = MPI_REQUEST_NULL;
+  Alive alive{};                            // what is said, while it is on its way
+  std::vector<MPI_Request> alive_requests;  // to rank 0, or from there to each
+  std::uint64_t serial = 0;                 // of the last exchange that rank 0 began
   struct Heard {
     Clock::time_point when;
     Alive what;
@@ -113,6 +114,7 @@ MpiContext::MpiContext() : state_(std::make_unique<State>()) {
   MPI_Comm_rank(state_->comm, &state_->rank);
   MPI_Comm_size(state_->comm, &state_->ranks);
   state_->heard.resize(static_cast<std::size_t>(state_->ranks));
+  state_->alive_requests.assign(static_cast<std::size_t>(rank() == 0 ? ranks() - 1 : 1), MPI_REQUEST_NULL);
 }
 
 MpiContext::~MpiContext() {
@@ -127,6 +129,11 @@ int MpiContext::rank() const {
 
 int MpiContext::ranks() const {
   return state_->ranks;
+}
+
+std::uint64_t MpiContext::next_serial() {
+  assert(rank() == 0);
+  return ++state_->serial;
 }
 
 void MpiContext::broadcast(const MpiEnvelope& envelope, Bytes& message, Clock::duration deadline,
@@ -148,7 +155,8 @@ void MpiContext::broadcast(const MpiEnvelope& envelope, Bytes& message, Clock::d
 }
 
 MpiEnvelope MpiContext::await_broadcast(Bytes& message, std::uint64_t most, Clock::duration deadline) {
-  const auto until = [end = Clock::now() + deadline] { return end; };
+  const auto until = [&, start = Clock::now()] { return std::max(start, state_->heard[0].when) + deadline; };
+  const auto listen = [&] { state_->listen(); };
   std::uint64_t header[3] = {};
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Ibcast(header, 3, MPI_UINT64_T, 0, state_->comm, &request);
@@ -156,7 +164,7 @@ MpiEnvelope MpiContext::await_broadcast(Bytes& message, std::uint64_t most, Cloc
     return Error(ErrorKind::kPeer,
                  fmt::format("rank 0 sent nothing for {}; look whether its machine is up", seconds_text(deadline)));
   };
-  if (!state_->wait(request, until, {})) throw silent();
+  if (!state_->wait(request, until, listen)) throw silent();
   if (header[2] > most)
     throw Error(
         ErrorKind::kPeer,
@@ -164,7 +172,7 @@ MpiEnvelope MpiContext::await_broadcast(Bytes& message, std::uint64_t most, Cloc
                     "experiment?",
                     header[2], most));
   message.resize(header[2]);
-  if (!state_->transfer(message, until, {}, [&](std::byte* data, int count, MPI_Request* part) {
+  if (!state_->transfer(message, until, listen, [&](std::byte* data, int count, MPI_Request* part) {
         MPI_Ibcast(data, count, MPI_BYTE, 0, state_->comm, part);
       }))
     throw silent();
@@ -189,12 +197,14 @@ void MpiContext::send(const MpiEnvelope& envelope, const Bytes& message, Clock::
 }
 
 void MpiContext::say_alive(std::uint64_t serial, double done) {
-  assert(rank() > 0);
   int taken = 0;
-  MPI_Test(&state_->alive_request, &taken, MPI_STATUS_IGNORE);
+  MPI_Testall(static_cast<int>(state_->alive_requests.size()), state_->alive_requests.data(), &taken,
+              MPI_STATUSES_IGNORE);
   if (!taken) return;
   state_->alive = {serial, done};
-  MPI_Isend(&state_->alive, sizeof state_->alive, MPI_BYTE, 0, kAliveTag, state_->comm, &state_->alive_request);
+  int to = rank() == 0 ? 1 : 0;
+  for (MPI_Request& request : state_->alive_requests)
+    MPI_Isend(&state_->alive, sizeof state_->alive, MPI_BYTE, to++, kAliveTag, state_->comm, &request);
 }
 
 double MpiContext::done_elsewhere(std::uint64_t serial) const {
@@ -270,7 +280,7 @@ void MpiContext::finish(Clock::duration deadline) {
   if (!state_->wait(
           request, [end = Clock::now() + deadline] { return end; },
           [this] {
-            if (rank() == 0) state_->listen();
+            state_->listen();
             if (rank() > 0) is_called_off(0);
           }))
     throw Error(ErrorKind::kPeer,

@@ -34,6 +34,9 @@ class MpiContext {
   int rank() const;
   int ranks() const;
 
+  /// Rank 0: a number for the next exchange that no other exchange of this job has.
+  std::uint64_t next_serial();
+
   using Clock = std::chrono::steady_clock;
   /// Called now and then while nothing comes.
   using Meanwhile = std::function<void()>;
@@ -41,12 +44,13 @@ class MpiContext {
   /// Rank 0: gives every other rank the same message.
   void broadcast(const MpiEnvelope& envelope, Bytes& message, Clock::duration deadline,
                  const Meanwhile& meanwhile = {});
-  /// The other ranks: waits for it. `most` is how many bytes it may have.
+  /// The other ranks: waits for it. `most` is how many bytes it may have. The deadline is for silence: it begins anew
+  /// whenever rank 0 says that it is alive.
   MpiEnvelope await_broadcast(Bytes& message, std::uint64_t most, Clock::duration deadline);
 
   /// A message to rank 0.
   void send(const MpiEnvelope& envelope, const Bytes& message, Clock::duration deadline);
-  /// Tells rank 0 that this rank is at work on an exchange, and how far it is.
+  /// Tells rank 0, or rank 0 all others, that this rank is at work on an exchange, and how far it is.
   void say_alive(std::uint64_t serial, double done);
   /// Rank 0: one message of every other rank, by rank from 1. All are of the exchange `serial`. The deadline is for
   /// silence: it begins anew whenever a rank says that it is alive.

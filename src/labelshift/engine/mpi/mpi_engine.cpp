@@ -58,7 +58,7 @@ class MpiEngine : public Engine {
     if (lost_) return;
     try {
       Bytes message = to_bytes(Call{.last = true});
-      mpi_.broadcast({.serial = ++serial_}, message, settings_.deadline);
+      mpi_.broadcast({.serial = mpi_.next_serial()}, message, settings_.deadline);
     } catch (...) {
       mpi_.abort(4);  // nobody is left to tell
     }
@@ -68,18 +68,33 @@ class MpiEngine : public Engine {
 
   CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
                     const Patience& patience, const Observer& observer) override {
+    try {
+      return run_all(request, cohort, terms, patience, observer);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kPeer && settings_.on_lost) settings_.on_lost(error);
+      throw;
+    }
+  }
+
+ private:
+  CohortOutcome run_all(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
+                        const Patience& patience, const Observer& observer) {
     check_cohort(cohort, nodes_);
     if (patience.quorum != 0 && patience.quorum < std::ssize(cohort))
       throw Error(ErrorKind::kUsage,
                   "over MPI every node of a round has to answer; drop the quorum, or use another engine");
     assert(!lost_);
-    const std::uint64_t serial = ++serial_;
+    const std::uint64_t serial = mpi_.next_serial();
     const Clock::duration deadline = patience.give_up.value_or(settings_.deadline);
     bool stopped = false;
     std::exception_ptr observer_failure;
     double done = 0.0;
-    Clock::time_point told = Clock::now();
+    Clock::time_point told = Clock::now(), said = told;
     const auto tell = [&] {
+      if (Clock::now() - said > kAliveInterval) {  // to those who have answered and wait for what comes next
+        mpi_.say_alive(serial, done);
+        said = Clock::now();
+      }
       if (!observer || stopped || observer_failure) return;
       told = Clock::now();
       try {
@@ -122,7 +137,7 @@ class MpiEngine : public Engine {
     for (const Bytes& answer : answers) {
       auto reply = from_bytes<Reply>(answer);
       ++rank;
-      if (!reply.broken.empty()) throw Error(ErrorKind::kPeer, fmt::format("rank {} failed: {}", rank, reply.broken));
+      if (!reply.broken.empty()) throw Error(ErrorKind::kPeer, fmt::format("rank {}: {}", rank, reply.broken));
       blocks.push_back(std::move(reply.outcome));
     }
     done = 1.0;
@@ -132,12 +147,10 @@ class MpiEngine : public Engine {
     return join_blocks(nodes_, whole, std::move(blocks));
   }
 
- private:
   MpiContext& mpi_;
   const Index nodes_;
   const MpiSettings settings_;
   WorkerPool pool_;
-  std::uint64_t serial_ = 0;
   bool lost_ = false;  // the other ranks are not where they should be: the job can only be aborted
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "labelshift/core/base/error.hpp"
 #include "labelshift/engine/in_process/in_process_engine.hpp"
 #include "labelshift/engine/mpi/mpi_context.hpp"
 #include "labelshift/engine/node_block.hpp"
@@ -10,6 +11,9 @@ struct MpiSettings {
   InProcessSettings workers{.workers = 1};                                  // of each rank
   std::chrono::steady_clock::duration deadline = std::chrono::minutes(10);  // of every wait for another rank
   std::uint64_t most_bytes = std::uint64_t{1} << 36;                        // of a message
+  /// Rank 0: called for what another rank did wrong, after which the job can only be aborted. It is not to return.
+  /// Where there is none, the error is thrown.
+  std::function<void(const Error& error)> on_lost = {};
 };
 
 /// Nodes on all ranks of an MPI job, in blocks by block_of(). This is rank 0's; it does the work of the nodes of its

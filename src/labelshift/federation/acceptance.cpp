@@ -1,0 +1,70 @@
+#include "labelshift/federation/acceptance.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/engine/tasks.hpp"
+#include "labelshift/federation/algorithms.hpp"
+#include "labelshift/federation/answer_checks.hpp"
+#include "labelshift/federation/codec.hpp"
+#include "labelshift/federation/ratio_phase.hpp"
+
+namespace labelshift {
+namespace {
+
+void accept_update(const AnswerFacts& facts, Answer& answer) {
+  IdentityCodec().unpack(answer, facts.parameters);
+  check_weight(answer);
+  if (!facts.max_update_norm || answer.numbers.empty() || std::ssize(answer.weights) < facts.parameters) return;
+  double squares = 0.0;
+  for (Index i = 0; i < facts.parameters; ++i) squares += static_cast<double>(answer.weights[i]) * answer.weights[i];
+  const double norm = std::sqrt(squares) / answer.numbers[0];
+  if (!(norm <= *facts.max_update_norm))
+    throw Error(ErrorKind::kPeer,
+                fmt::format("its update has norm {:.4g}, expected at most {:.4g}", norm, *facts.max_update_norm));
+}
+
+}  // namespace
+
+AnswerFacts answer_facts(const FederationSettings& settings, const FederationTask& task, Index nodes) {
+  const auto net = make_net(net_spec(settings.model, task, {}), /*seed=*/0, settings.device);
+  const auto algorithm = make_algorithm({settings, *net, nodes});
+  AnswerFacts facts{.classes = std::ssize(task.class_names),
+                    .parameters = SharedWeights(*net, algorithm->shares_batch_norms()).parameters(),
+                    .max_update_norm = settings.max_update_norm};
+  if (settings.ratio.estimated() && settings.ratio.exchange == RatioExchange::kPairwise) {
+    const auto predictor = make_net(net_spec(settings.ratio.net, task, {}), /*seed=*/0, settings.device);
+    facts.predictor_weights = SharedWeights(*predictor, /*batch_norms=*/true).size();
+  }
+  return facts;
+}
+
+void accept_answer(const AnswerFacts& facts, const Request& request, Answer& answer) {
+  switch (static_cast<TaskKind>(request.task)) {
+    case TaskKind::kHello:
+    case TaskKind::kAgree:
+      return;
+    case TaskKind::kJoin:
+      return check_join(answer, facts.classes);
+    case TaskKind::kTarget:
+    case TaskKind::kAssess:
+    case TaskKind::kTargetTogether:
+      return check_target(answer);
+    case TaskKind::kShare:
+      return check_predictor(answer, facts.predictor_weights, facts.classes);
+    case TaskKind::kRatio:
+      return check_ratio(answer);
+    case TaskKind::kTrainPredictor:
+      return check_weight(answer);
+    case TaskKind::kTemperature:
+      return check_judgement(answer);
+    case TaskKind::kTrain:
+      return accept_update(facts, answer);
+    case TaskKind::kEvaluate:
+      return check_evaluation(answer);
+  }
+}
+
+}  // namespace labelshift

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+
+#include "labelshift/engine/message.hpp"
+#include "labelshift/federation/federation.hpp"
+
+namespace labelshift {
+
+/// What is known of a run before any node has answered, and every answer is checked against.
+struct AnswerFacts {
+  Index classes = 0;
+  Index parameters = 0;         // of the model
+  Index predictor_weights = 0;  // of a predictor that is given away; 0 where none is
+  std::optional<double> max_update_norm;
+};
+
+AnswerFacts answer_facts(const FederationSettings& settings, const FederationTask& task, Index nodes);
+
+/// Unpacks an answer to this request and throws Error{kPeer} for what its shape does not tell (answer_checks.hpp).
+void accept_answer(const AnswerFacts& facts, const Request& request, Answer& answer);
+
+}  // namespace labelshift
