@@ -249,6 +249,110 @@ TEST_F(FederatedDataTest, OrdersClassesOfWhichOneIsNoNumberAsText) {
   EXPECT_THAT(make_federated_data(settings, 0).class_names, ElementsAre("10", "9", "x"));
 }
 
+/// What processes with a block each come to know, without processes: facts are gathered block by block, and then every
+/// block is made again with those of all.
+std::vector<FederatedData> made_in_blocks(const DataSettings& settings, const std::vector<NodeBlock>& blocks) {
+  std::vector<DataFacts> all;
+  struct FactsKnown {};
+  for (const NodeBlock& block : blocks) {
+    const auto tell = [&](std::vector<DataFacts> own) -> std::vector<DataFacts> {
+      all.insert(all.end(), own.begin(), own.end());
+      throw FactsKnown();
+    };
+    EXPECT_THROW(make_federated_data(settings, 5, block, tell), FactsKnown);
+  }
+  std::vector<FederatedData> made;
+  for (const NodeBlock& block : blocks)
+    made.push_back(make_federated_data(settings, 5, block, [&](const std::vector<DataFacts>&) { return all; }));
+  return made;
+}
+
+/// The values and labels of some rows.
+std::vector<int> contents(const Dataset& data, const std::vector<Index>& rows) {
+  std::vector<int> found;
+  for (const Index row : rows) {
+    std::visit(
+        [&](const auto& values) {
+          for (Index i = 0; i < data.shape.size(); ++i)
+            found.push_back(static_cast<int>(values[static_cast<std::size_t>(row * data.shape.size() + i)]));
+        },
+        data.values);
+    if (!data.labels.empty()) found.push_back(data.labels[static_cast<std::size_t>(row)]);
+  }
+  return found;
+}
+
+TEST_F(FederatedDataTest, KeepsTheRowsOfABlockOfNodesAlone) {
+  for (DataSettings settings : {DataSettings{.set = kSmall, .partition = "dirichlet", .nodes = 5, .alpha = 0.5},
+                                DataSettings{.set = kSmall, .partition = "paper-5", .only_node = 2}}) {
+    const FederatedData whole = make_federated_data(settings, 5);
+    const std::vector<NodeBlock> blocks = settings.only_node > 0 ? std::vector<NodeBlock>{{0, 1}, {1, 1}}
+                                                                 : std::vector<NodeBlock>{{0, 2}, {2, 2}, {2, 5}};
+    std::size_t b = 0;
+    for (const FederatedData& part : made_in_blocks(settings, blocks)) {
+      const NodeBlock block = blocks[b++];
+      EXPECT_EQ(part.class_names, whole.class_names);
+      EXPECT_EQ(part.shape, whole.shape);
+      EXPECT_EQ(part.fingerprint, whole.fingerprint);
+      ASSERT_EQ(part.nodes.size(), whole.nodes.size());
+      Index rows = 0;
+      for (Index k = 0; k < std::ssize(whole.nodes); ++k) {
+        const NodeData& node = part.nodes[static_cast<std::size_t>(k)];
+        if (!block.contains(k)) {
+          EXPECT_EQ(node.train, nullptr);
+          continue;
+        }
+        const NodeData& expected = whole.nodes[static_cast<std::size_t>(k)];
+        EXPECT_EQ(contents(*node.train, node.train_rows), contents(*expected.train, expected.train_rows));
+        EXPECT_EQ(contents(*node.test, node.test_rows), contents(*expected.test, expected.test_rows));
+        rows += std::ssize(node.train_rows);
+      }
+      if (settings.only_node == 0 && block.begin < block.end) {
+        EXPECT_EQ(part.sets[0]->size(), rows);
+        EXPECT_EQ(std::ssize(part.sets[0]->labels), rows);
+      }
+    }
+  }
+}
+
+TEST_F(FederatedDataTest, OpensTheFoldersOfABlockOfNodesAlone) {
+  DataSettings settings;
+  settings.folders = {{table("a.csv", {"dog", "cat", "dog"}), table("a-test.csv", {}, 2)},
+                      {table("b.csv", {"eel", "dog"}), table("b-test.csv", {"dog"})}};
+  const FederatedData whole = make_federated_data(settings, 0);
+  EXPECT_EQ(whole.unlabelled, 1);
+  const std::vector<FederatedData> parts = made_in_blocks(settings, {{0, 1}, {1, 2}});
+  for (const FederatedData& part : parts) {
+    EXPECT_EQ(part.class_names, whole.class_names);
+    EXPECT_EQ(part.fingerprint, whole.fingerprint);
+    EXPECT_EQ(part.unlabelled, 1);
+    EXPECT_EQ(part.sets.size(), 2u);
+  }
+  EXPECT_THAT(parts[1].nodes[1].train->labels, ElementsAre(2, 1));
+  std::vector<DataFacts> facts;
+  const auto tell = [&](std::vector<DataFacts> own) { return facts = std::move(own); };
+  std::filesystem::remove(path("a.csv"));  // of a node in another block
+  make_federated_data(settings, 0, {1, 2}, tell);
+  EXPECT_EQ(facts.size(), 1u);
+  facts = {};
+  make_federated_data(settings, 0, {1, 2}, [&](std::vector<DataFacts> own) {
+    own.insert(own.begin(), own[0]);
+    return own;
+  });
+}
+
+TEST_F(FederatedDataTest, RefusesADataSetThatIsNotTheSameForAll) {
+  const DataSettings settings{.set = kSmall, .partition = "iid", .nodes = 2};
+  expect_error(ErrorKind::kInput,
+               "the data set " + kSmall + " is not the same on all machines; copy it from one to the others", [&] {
+                 make_federated_data(settings, 0, {0, 1}, [](std::vector<DataFacts> own) {
+                   own.push_back(own[0]);
+                   own[1].test.fingerprint += "0";
+                   return own;
+                 });
+               });
+}
+
 TEST_F(FederatedDataTest, RefusesFoldersOfAnotherKind) {
   const auto refused = [&](std::vector<NodeFolders> folders, const std::string& message) {
     DataSettings settings;

@@ -213,6 +213,7 @@ TEST(FederationSettings, HaveTheDefaultsOfThePaperAndOfPyTorch) {
   EXPECT_EQ(settings.server.beta1, 0.9);
   EXPECT_EQ(settings.server.beta2, 0.999);
   EXPECT_EQ(settings.server.epsilon, 1e-8);
+  EXPECT_EQ(settings.evaluate_every, 500);  // and of the documentation
 }
 
 TEST(FederationSettings, CountTheStochasticGradientsOfANode) {

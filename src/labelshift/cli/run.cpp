@@ -121,6 +121,8 @@ void run_over_mpi(const RunCommandOptions& options, const DeferInterrupt& interr
   };
   if (mpi.rank() > 0) {
     flush_denormals_on_this_thread();
+    take_termination();  // mpirun ends a job by it; what else is to stop the work reaches rank 0, which tells the
+                         // others
     try {
       serve_mpi_runs(mpi, settings);
       mpi.finish(settings.deadline);

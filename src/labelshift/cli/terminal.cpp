@@ -115,6 +115,13 @@ DeferInterrupt::~DeferInterrupt() {
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
+void take_termination() {
+  sigset_t termination;
+  sigemptyset(&termination);
+  sigaddset(&termination, SIGTERM);
+  pthread_sigmask(SIG_UNBLOCK, &termination, nullptr);
+}
+
 bool DeferInterrupt::requested() const {
   sigset_t pending;
   sigpending(&pending);

@@ -58,6 +58,9 @@ class DeferInterrupt {
   sigset_t before_;
 };
 
+/// Lets SIGTERM end this process at once, also where a DeferInterrupt is.
+void take_termination();
+
 /// Standard input for whoever has a DeferInterrupt: throws Stopped out of whatever reads it as soon as a signal waits,
 /// where a plain read would go on waiting for more. Throws Error{kSystem} if it cannot be read.
 class StandardInput : public std::istream {

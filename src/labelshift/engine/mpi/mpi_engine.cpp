@@ -167,10 +167,10 @@ void serve_mpi(MpiContext& mpi, Index nodes, NodeProgramFactory make_program, co
   assert(mpi.rank() > 0);
   WorkerPool pool(nodes, std::move(make_program), settings.workers);
   const NodeBlock block = block_of(nodes, mpi.ranks(), mpi.rank());
+  const Clock::duration patience = settings.patience_of_others();
   Bytes message;
   for (;;) {
-    // Three times as long as rank 0 waits for anybody: it is to say who is silent, and not to be taken for it.
-    const MpiEnvelope envelope = mpi.await_broadcast(message, settings.most_bytes, 3 * settings.deadline);
+    const MpiEnvelope envelope = mpi.await_broadcast(message, settings.most_bytes, patience);
     const auto call = from_bytes<Call>(message);
     if (call.last) return;
     Reply reply;
@@ -196,7 +196,7 @@ void serve_mpi(MpiContext& mpi, Index nodes, NodeProgramFactory make_program, co
     } catch (const std::exception& error) {
       reply = {.broken = error.what()};
     }
-    mpi.send(envelope, to_bytes(reply), settings.deadline);
+    mpi.send(envelope, to_bytes(reply), patience);
   }
 }
 

@@ -10,7 +10,9 @@ namespace labelshift {
 struct MpiSettings {
   InProcessSettings workers{.workers = 1};                                  // of each rank
   std::chrono::steady_clock::duration deadline = std::chrono::minutes(10);  // of every wait for another rank
-  std::uint64_t most_bytes = std::uint64_t{1} << 36;                        // of a message
+  /// Of the waits of other ranks for rank 0: it is to say who is silent, and not to be taken for it.
+  std::chrono::steady_clock::duration patience_of_others() const { return 3 * deadline; }
+  std::uint64_t most_bytes = std::uint64_t{1} << 36;  // of a message
   /// Rank 0: called for what another rank did wrong, after which the job can only be aborted. It is not to return.
   /// Where there is none, the error is thrown.
   std::function<void(const Error& error)> on_lost = {};

@@ -174,13 +174,12 @@ std::string scratch_folder() {
 /// One run, after its Next. What goes wrong before the data are shared is told; what goes wrong later is thrown, unless
 /// rank 0 has the same trouble.
 void serve_run(MpiContext& mpi, const MpiSettings& settings, const MpiEnvelope& envelope, const Next& next) {
-  // Three times as long as rank 0 waits for anybody: it is to say who is silent, and not to be taken for it.
-  const auto patience = 3 * settings.deadline;
+  const auto patience = settings.patience_of_others();
   Bytes message;
   bool shared = false;
   const auto share = [&](const Found& found) {
     shared = true;
-    mpi.send(envelope, to_bytes(found), settings.deadline);
+    mpi.send(envelope, to_bytes(found), patience);
     mpi.await_broadcast(message, settings.most_bytes, patience);
     All all = from_bytes<All>(message);
     if (all.broken || !found.broken.empty()) throw GivenUp();
@@ -241,7 +240,7 @@ std::unique_ptr<RunNodes> MpiRuns::open(const RunTask& task) {
 void serve_mpi_runs(MpiContext& mpi, const MpiSettings& settings) {
   for (;;) {
     Bytes message;
-    const MpiEnvelope envelope = mpi.await_broadcast(message, settings.most_bytes, 3 * settings.deadline);
+    const MpiEnvelope envelope = mpi.await_broadcast(message, settings.most_bytes, settings.patience_of_others());
     const auto next = from_bytes<Next>(message);
     if (next.last) return;
     serve_run(mpi, settings, envelope, next);

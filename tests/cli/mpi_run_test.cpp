@@ -1,0 +1,239 @@
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/run_command.hpp"
+
+namespace labelshift {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr int kPeer = 4;
+
+constexpr const char* kData = R"(
+[data]
+set = "examples/small-fashion-mnist"
+partition = "dirichlet"
+nodes = 7
+alpha = 0.5
+)";
+
+constexpr const char* kLogistic = R"(
+[model]
+net = "logistic"
+[training]
+local-steps = 2
+batch = 8
+rounds = 6
+[ratio]
+net = "logistic"
+epochs = 1
+rounds = 3
+[run]
+evaluate-every = 3
+)";
+
+/// A row for each algorithm and each way to come by ratios.
+constexpr const char* kRows = R"(
+[[compare]]
+name = "fedavg"
+training = { algorithm = "fedavg", sampled = 3 }
+[[compare]]
+name = "fedprox"
+training = { algorithm = "fedprox", proximal = 0.1 }
+[[compare]]
+name = "fedbn"
+model = { net = "resnet18", net-settings = { width = "1" } }
+training = { algorithm = "fedbn", rounds = 2 }
+[[compare]]
+name = "scaffold"
+training = { algorithm = "scaffold", sampled = 4 }
+[[compare]]
+name = "iw-erm"
+ratio = { method = "vrls" }
+[[compare]]
+name = "iw-erm-true"
+ratio = { method = "true" }
+[[compare]]
+name = "iw-erm-pairwise"
+ratio = { method = "mlls", exchange = "pairwise" }
+[[compare]]
+name = "iw-erm-federated"
+ratio = { method = "mlls-bct", predictor = "federated" }
+[[compare]]
+name = "iw-erm-pooled"
+training = { weighting = "pooled" }
+ratio = { method = "mlls" }
+)";
+
+class MpiRun : public CommandTest {
+ protected:
+  /// A command on so many ranks. OpenMPI leaves memory behind, which a sanitizer would take for ours.
+  static std::string on_ranks(int ranks, const std::string& arguments) {
+    return fmt::format(
+        "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0\n"
+        "mpirun --oversubscribe -n {} labelshift {} --engine mpi",
+        ranks, arguments);
+  }
+  /// All files of a folder of runs but what tells the time.
+  std::string results(const std::string& folder) const {
+    const CommandResult all =
+        shell("cd " + folder +
+              " && for f in $(find . -type f ! -name SHA256SUMS ! -name lock ! -name '*.svg' | sort); do "
+              "echo $f; sed '/\"seconds\"/d' $f | sha256sum; done");
+    EXPECT_EQ(all.status, 0) << all.err;
+    return all.out;
+  }
+  /// Of a run that was stopped: its costs are those of both parts.
+  void expect_same_model(const std::string& folder, const std::string& expected) const {
+    for (const char* name : {"model.safetensors", "rounds.csv", "experiment.toml"})
+      EXPECT_EQ(bytes_of(path(folder + "/long/scaffold-seed-0/" + name)),
+                bytes_of(path(expected + "/long/scaffold-seed-0/" + name)))
+          << name;
+  }
+};
+
+TEST_F(MpiRun, EveryAlgorithmHasTheBitsOfOneProcessOnOneToFourRanks) {
+  file("all.toml", std::string("name = \"all\"\n") + kData + kLogistic + kRows);
+  const CommandResult here = labelshift("run all.toml --output here");
+  ASSERT_EQ(here.status, 0) << here.err;
+  const std::string expected = results("here");
+  EXPECT_THAT(expected, HasSubstr("./all/fedbn-seed-0/batch-norms/node-7.safetensors"));
+  for (const int ranks : {1, 2, 3, 4}) {
+    const std::string folder = fmt::format("ranks-{}", ranks);
+    const CommandResult done = shell(on_ranks(ranks, "run all.toml --output " + folder));
+    EXPECT_EQ(done.status, 0) << done.err;
+    EXPECT_EQ(results(folder), expected) << ranks;
+  }
+}
+
+TEST_F(MpiRun, MoreRanksThanNodesAndMoreThreadsARankChangeNoBit) {
+  file("small.toml", std::string("name = \"all\"\nseeds = [1, 2]\n") + kLogistic +
+                         "[data]\nset = \"examples/small-fashion-mnist\"\npartition = \"iid\"\nnodes = 2\n");
+  ASSERT_EQ(labelshift("run small.toml --output here").status, 0);
+  const CommandResult done = shell(on_ranks(3, "run small.toml --output there --workers 2"));
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_EQ(results("there"), results("here"));
+}
+
+TEST_F(MpiRun, ReadsTheFoldersOfItsOwnNodesAndFindsWhatDoesNotFitTogether) {
+  const auto table = [&](const std::string& name, const std::string& classes) {
+    std::string text = "x,y,label\n";
+    for (int i = 0; i < 40; ++i) text += fmt::format("{},{},{}\n", i % 7, i % 3, classes[i % classes.size()]);
+    file(name, text);
+  };
+  std::string experiment = std::string("name = \"own\"\n") + kLogistic + "[data]\n";
+  for (int node = 1; node <= 3; ++node) {
+    table(fmt::format("train-{}.csv", node), node == 2 ? "ab" : "bc");
+    table(fmt::format("test-{}.csv", node), node == 3 ? "a" : "cb");
+    experiment += fmt::format("[[data.folders]]\ntrain = \"train-{0}.csv\"\ntest = \"test-{0}.csv\"\n", node);
+  }
+  file("own.toml", experiment);
+  ASSERT_EQ(labelshift("run own.toml --output here").status, 0);
+  const CommandResult done = shell(on_ranks(3, "run own.toml --output there"));
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_EQ(results("there"), results("here"));
+
+  table("test-3.csv", "q");
+  const CommandResult unknown = shell(on_ranks(3, "run own.toml --output other"));
+  EXPECT_EQ(unknown.status, kInput) << unknown.err;
+  EXPECT_THAT(unknown.err, HasSubstr("test-3.csv: unknown class \"q\""));
+
+  file("train-3.csv", "x,y,label\n1,2\n");
+  const CommandResult damaged = shell(on_ranks(3, "run own.toml --output other"));
+  EXPECT_EQ(damaged.status, kPeer) << damaged.err;
+  EXPECT_THAT(damaged.err, HasSubstr("error: rank 2: "));
+  EXPECT_THAT(damaged.err, HasSubstr("train-3.csv"));
+}
+
+TEST_F(MpiRun, SaysOnceWhatIsWrongWithTheCommandOrTheFile) {
+  file("bad.toml", "name = \"bad\"\n[training]\nrounds = \"many\"\n");
+  for (const std::string line : {"run bad.toml", "run bad.toml --rounds", "run bad.toml --output ''"}) {
+    const CommandResult done = shell(on_ranks(3, line));
+    EXPECT_EQ(done.status, kUsage) << line << done.err;
+    const std::size_t first = done.err.find("error: ");
+    EXPECT_NE(first, std::string::npos) << line;
+    EXPECT_EQ(done.err.find("error: ", first + 1), std::string::npos) << done.err;
+  }
+}
+
+/// A run that lasts, with memories and checkpoints.
+constexpr const char* kLong = R"(
+[model]
+net = "logistic"
+[training]
+algorithm = "scaffold"
+rounds = 300
+local-steps = 2
+batch = 8
+[ratio]
+method = "mlls"
+net = "logistic"
+epochs = 1
+[run]
+evaluate-every = 100
+checkpoint-every = 20
+)";
+
+TEST_F(MpiRun, GoesOnToTheSameBitsWithAnotherNumberOfRanks) {
+  file("long.toml", std::string("name = \"long\"\n") + kData + kLong);
+  ASSERT_EQ(labelshift("run long.toml --output here").status, 0);
+  // Rank 0 is killed, then another rank; each time after a checkpoint.
+  for (const int rank : {0, 1}) {
+    const CommandResult killed =
+        shell(on_ranks(2 + rank, "run long.toml --output there --resume") +
+              fmt::format(" > /dev/null 2> said & job=$!\n"
+                          "await eval 'ls -d there/long/*/checkpoint-* || ! kill -0 $job'\n"
+                          "of_rank() {{ for p in $(pgrep -f 'labelshift run long.toml'); do "
+                          "tr '\\0' '\\n' < /proc/$p/environ | grep -qx OMPI_COMM_WORLD_RANK=$1 && [ \"$(readlink "
+                          "/proc/$p/cwd)\" = \"$PWD\" ] && echo $p; done; }}\n"
+                          "await eval '[ -n \"$(of_rank {0})\" ]'; kill -9 $(of_rank {0}); wait $job",
+                          rank));
+    EXPECT_NE(killed.status, 0) << "it had ended before it was killed";
+  }
+  const CommandResult done = shell(on_ranks(4, "run long.toml --output there --resume"));
+  EXPECT_EQ(done.status, 0) << done.err;
+  expect_same_model("there", "here");
+}
+
+TEST_F(MpiRun, GoesOnInOneProcessWithWhatWasBegunOverMpi) {
+  file("long.toml", std::string("name = \"long\"\n") + kData + kLong);
+  ASSERT_EQ(labelshift("run long.toml --output here").status, 0);
+  const CommandResult killed =
+      shell(on_ranks(2, "run long.toml --output there") +
+            " > /dev/null 2>&1 & job=$!\nawait eval 'ls -d there/long/*/checkpoint-* || ! kill -0 $job'\n"
+            "kill -9 $(pgrep -P $job -f 'labelshift run long.toml'); wait $job");
+  EXPECT_NE(killed.status, 0);
+  const CommandResult done = labelshift("run long.toml --output there --resume");
+  EXPECT_EQ(done.status, 0) << done.err;
+  expect_same_model("there", "here");
+}
+
+TEST_F(MpiRun, ARankThatGivesNoSignOfLifeEndsTheJobWithOneMessage) {
+  file("long.toml", std::string("name = \"long\"\n") + kData + kLong);
+  const CommandResult done =
+      shell(on_ranks(3, "run long.toml --rounds 1000000 --output r --round-deadline 2") +
+            " > /dev/null 2> said & job=$!\nawait eval 'ls -d r/long/*/checkpoint-*'\n"
+            "for p in $(pgrep -P $job -f 'labelshift run long.toml'); do tr '\\0' '\\n' < /proc/$p/environ | "
+            "grep -qx OMPI_COMM_WORLD_RANK=2 && kill -STOP $p; done\n"
+            "wait $job; status=$?; cat said >&2; exit $status");
+  EXPECT_EQ(done.status, kPeer) << done.err;
+  EXPECT_THAT(done.err,
+              testing::ContainsRegex("error: (rank 2 sent|a rank took) nothing for 2s in round [0-9]+; look "));
+  EXPECT_THAT(done.err, Not(testing::ContainsRegex("error: .*\n.*error: ")));
+}
+
+TEST_F(MpiRun, IsOneRankWithoutMpirunAndRefusesADeadlineWithoutRanks) {
+  file("long.toml", std::string("name = \"long\"\n") + kData + kLong);
+  EXPECT_EQ(
+      shell("ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 labelshift run long.toml --engine mpi --rounds 2 --output r")
+          .status,
+      0);
+  expect_failure("run long.toml --round-deadline 3", kUsage,
+                 "--round-deadline goes with --engine mpi: threads of one process are waited for");
+}
+
+}  // namespace
+}  // namespace labelshift
