@@ -48,6 +48,7 @@ class Conversation {
     std::size_t report = 1 << 16;               // bytes of a report, at most
     std::function<typename Task::Own(Index node)> own = {};
     std::function<void(Index node, Answer& answer)> accept = {};
+    CheckSums<Task> check = {};
   };
 
   template <typename Task>
@@ -60,8 +61,8 @@ class Conversation {
       if (what.own) cohort.back().own = to_bytes(what.own(node));
     }
     TaskOutcome<Task> outcome = run_task<Task>(
-        engine_, what.request, cohort, std::move(what.sums), {.report = what.report, .accept = std::move(what.accept)},
-        patience, [&](std::string_view, double part) {
+        engine_, what.request, cohort, std::move(what.sums), what.check,
+        {.report = what.report, .accept = std::move(what.accept)}, patience, [&](std::string_view, double part) {
           return !hooks_.progress || hooks_.progress(place.phase, place.done + place.share * part);
         });
     PhaseCost& cost = cost_of(place.phase);

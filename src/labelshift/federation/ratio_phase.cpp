@@ -55,7 +55,7 @@ class RatioPhase {
   Index classes() const { return std::ssize(task_.class_names); }
   double nodes() const { return static_cast<double>(conversation_.all().size()); }
   TargetSums target_shape() const { return {VectorXd::Zero(classes())}; }
-  static void accept_target(Index, Answer& answer) { check_target(answer); }
+  static void accept_target(Index, Answer& answer) { check_estimate_report(answer); }
 
   template <typename Task>
   void note_estimates(const TaskOutcome<Task>& outcome) {
@@ -96,7 +96,8 @@ class RatioPhase {
   TaskOutcome<Target> target(const char* phase, Target::Kind kind, std::span<const Index> of) {
     const Request request = request_for<Target>({kind});
     return conversation_.ask_everybody<Target>(
-        {phase}, {.request = request, .nodes = of, .sums = target_shape(), .accept = accept_target});
+        {phase},
+        {.request = request, .nodes = of, .sums = target_shape(), .accept = accept_target, .check = check_target});
   }
 
   /// A class some nodes lack would carry K_c / K of its mass.
@@ -155,7 +156,7 @@ class RatioPhase {
         const double step = 0.5 * part / static_cast<double>(some.size());
         const auto sums = conversation_.ask_everybody<Assess>(
             {phase::kRatio, done + 0.5 * part + step * static_cast<double>(i), step},
-            {.request = assess, .nodes = all, .sums = target_shape(), .accept = accept_target});
+            {.request = assess, .nodes = all, .sums = target_shape(), .accept = accept_target, .check = check_target});
         state_.ratios[k].prior_error = sums.contributed[k].report.prior_error.value_or(kUnknown);
         state_.target_sum += sums.sums.target / nodes();  // the mean of what the predictors take it to be
         numerators.push_back(made_up(sums.sums.target));
@@ -194,9 +195,9 @@ class RatioPhase {
                                                    {.request = request,
                                                     .nodes = conversation_.all(),
                                                     .sums = {.nll = VectorXd::Zero(kTemperatures)},
-                                                    .accept = [](Index, Answer& answer) { check_judgement(answer); }});
+                                                    .check = check_judgement});
       for (Index i = 0; i < kTemperatures; ++i)
-        if (const double nll = judged.sums.nll[i] / judged.sums.weight; nll < best_nll) {
+        if (const double nll = judged.sums.nll[i] * Temperature::kLossUnit / judged.sums.weight; nll < best_nll) {
           best_nll = nll;
           best_scale = temperatures.scales[i];
           best = weights;
@@ -205,7 +206,8 @@ class RatioPhase {
     }
     const Request request = request_for<TargetTogether>({.scale = best_scale, .prior = uniform}, 0, std::move(best));
     return conversation_.ask_everybody<TargetTogether>(
-        {phase::kRatio}, {.request = request, .nodes = goal, .sums = target_shape(), .accept = accept_target});
+        {phase::kRatio},
+        {.request = request, .nodes = goal, .sums = target_shape(), .accept = accept_target, .check = check_target});
   }
 
   std::vector<float> train_together(double zeta, double done, double share) {
