@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/engine/masking/pairwise_masks.hpp"
 #include "labelshift/engine/tasks.hpp"
 
 /// What the fuzzer and the test of its corpus do with bytes from a peer.
@@ -34,6 +35,8 @@ inline void read_message(std::span<const std::byte> bytes) {
   read_as<Request>(bytes);
   read_as<Addressee>(bytes);
   read_as<Answer>(bytes);
+  read_as<MaskedExchange>(bytes);
+  read_as<MaskOffer>(bytes);
   read_parts_of<Hello, Join, Agree, Target, Share, Assess, Ratio, TrainPredictor, Temperature, TargetTogether, Train,
                 Evaluate>(bytes);
 }

@@ -20,7 +20,8 @@ namespace {
 const Bytes kBytes = {std::byte{1}, std::byte{2}, std::byte{3}};
 const Request kRequest{.task = 7, .round = 12, .body = kBytes, .weights = {0.25F, 3.0F, -1.0F}};
 const Addressee kAddressee{.node = 3, .counted = 5, .durable = 4, .own = kBytes};
-const Answer kAnswer{.numbers = {0.1}, .weights = {2.0F}, .packed = kBytes, .report = {std::byte{4}}};
+const Answer kAnswer{
+    .words = {7, ~std::uint64_t{0}}, .numbers = {0.1}, .weights = {2.0F}, .packed = kBytes, .report = {std::byte{4}}};
 
 TEST(Message, ComesBackAsItWasSent) {
   EXPECT_EQ(from_bytes<Request>(to_bytes(kRequest)), kRequest);
@@ -33,8 +34,8 @@ TEST(Message, HasTheSizeOfItsNumbersAndItsHeader) {
   EXPECT_EQ(to_bytes(kRequest).size(), 4u + 8u + 16u + 3u + 12u);
   // node 8, two rounds of 8, a length of 8; three bytes.
   EXPECT_EQ(to_bytes(kAddressee).size(), 32u + 3u);
-  // four lengths of 8; a double, a float, three bytes, one byte.
-  EXPECT_EQ(to_bytes(kAnswer).size(), 32u + 8u + 4u + 3u + 1u);
+  // five lengths of 8; two words, a double, a float, three bytes, one byte.
+  EXPECT_EQ(to_bytes(kAnswer).size(), 40u + 16u + 8u + 4u + 3u + 1u);
 }
 
 /// Whether what is left of a message is refused, of every length but the whole.
@@ -72,7 +73,7 @@ TEST(Message, AnnouncingMoreThanThereIsAllocatesNothing) {
   auto bytes = to_bytes(kAnswer);
   const std::uint64_t huge = std::uint64_t{1} << 61;  // times 8 it would wrap around to 0
   std::memcpy(bytes.data(), &huge, sizeof huge);
-  expect_error(ErrorKind::kPeer, "a message ends 40 bytes on, expected 2305843009213693952 items of 8 bytes",
+  expect_error(ErrorKind::kPeer, "a message ends 64 bytes on, expected 2305843009213693952 items of 8 bytes",
                [&] { from_bytes<Answer>(bytes); });
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <map>
+#include <mutex>
 
 #include "labelshift/core/base/observer.hpp"
 #include "labelshift/federation/algorithms.hpp"
@@ -61,26 +62,32 @@ class Tampering : public Engine {
 TEST(Coordinator, RefusesAnswersOfAnotherShape) {
   const FederatedData data = two_nodes();
   const FederationSettings settings = quick_settings();
-  const std::vector<std::function<void(Answer&)>> changes = {
-      [](Answer& answer) { answer.numbers.pop_back(); },
+  using Change = std::function<void(Answer&)>;
+  const std::vector<Change> changes = {
+      [](Answer& answer) { answer.words.push_back(0); },
       [](Answer& answer) { answer.numbers.push_back(0.0); },
       [](Answer& answer) { answer.weights.push_back(0.0F); },
-      [](Answer& answer) { answer.packed.resize(1); },
       [](Answer& answer) { answer.report.resize(answer.report.size() + 1); },
       [](Answer& answer) { answer.report.resize(1 << 20); },
-      [](Answer& answer) { answer.numbers.back() = std::nan(""); },
   };
-  for (std::size_t i = 0; i < changes.size(); ++i)
-    for (const TaskKind where : {TaskKind::kJoin, TaskKind::kTrain}) {
-      if (i == 3 && where == TaskKind::kJoin) continue;  // nothing is packed there, and nobody looks
+  const Change fewer_words = [](Answer& answer) { answer.words.pop_back(); };
+  const Change fewer_numbers = [](Answer& answer) { answer.numbers.pop_back(); };
+  const Change packed = [](Answer& answer) { answer.packed.resize(1); };
+  const Change not_finite = [](Answer& answer) { answer.numbers.back() = std::nan(""); };
+  std::map<TaskKind, std::vector<Change>> of_task = {{TaskKind::kJoin, {fewer_words}},
+                                                     {TaskKind::kTrain, {fewer_numbers, packed, not_finite}}};
+  for (auto& [where, all] : of_task) {
+    all.insert(all.end(), changes.begin(), changes.end());
+    for (std::size_t i = 0; i < all.size(); ++i) {
       LocalFederation federation(settings, data);
       Tampering engine(federation.engine(), [&](Index node, TaskKind task, Answer& answer) {
-        if (task == where && node == 1) changes[i](answer);
+        if (task == where && node == 1) all[i](answer);
       });
       EXPECT_THAT(error_of(ErrorKind::kPeer, [&] { run_federation(settings, federation.task(), engine); }),
                   testing::StartsWith("node 2: "))
           << i;
     }
+  }
 }
 
 TEST(Coordinator, RefusesAClassThatThereIsNot) {
@@ -130,20 +137,89 @@ auto with_report(Change change) {
 }
 
 TEST(Coordinator, RefusesToCountANodeMoreThanOnceOrExamplesBelowZero) {
-  EXPECT_EQ(error_of_lie(quick_settings(), TaskKind::kJoin, [](Answer& answer) { answer.numbers[2] = 7.0; }),
-            "node 1: it counts as 7 nodes with examples of a class, expected 0 or 1; does it run this version?");
-  EXPECT_THAT(error_of_lie(quick_settings(), TaskKind::kJoin, [](Answer& answer) { answer.numbers[3] = 0.5; }),
-              HasSubstr("it counts as 0.5 nodes"));
-  EXPECT_EQ(error_of_lie(quick_settings(), TaskKind::kJoin, [](Answer& answer) { answer.numbers[8] = -1.0; }),
-            "node 1: it says that its number of examples of a class is -1, expected 0 or more; does it run this "
-            "version?");
-  // Three times three classes, then the number of values, two sums of them, and two sums of squares.
-  const auto lie_at = [](std::size_t place) {
-    return error_of_lie(quick_settings(), TaskKind::kJoin, [&](Answer& answer) { answer.numbers.at(place) = -1.0; });
+  const auto lie_at = [](std::size_t place, double value) {
+    return error_of_lie(quick_settings(), TaskKind::kJoin,
+                        [&](Answer& answer) { answer.words.at(place) = to_fixed(value, 1); });
   };
-  EXPECT_THAT(lie_at(9), HasSubstr("node 1: it says that its number of values is -1, expected 0 or more"));
-  for (const std::size_t place : {12, 13})
-    EXPECT_THAT(lie_at(place), HasSubstr("node 1: it says that a sum of squares of its values is -1")) << place;
+  EXPECT_EQ(lie_at(2, 7.0),
+            "node 1: it says that the number of nodes that hold a class is 7, expected a count of 1 at most; does it "
+            "run this version?");
+  EXPECT_THAT(lie_at(3, 0.5), HasSubstr("the number of nodes that test a class is 0.5, expected a count of 1 at most"));
+  EXPECT_EQ(
+      lie_at(8, -1.0 / Join::kCountUnit),
+      "node 1: it says that the number of examples of a class is -1, expected a count; does it run this version?");
+  EXPECT_THAT(lie_at(6, 2.5 / Join::kCountUnit), HasSubstr("the number of examples of a class is 2.5"));
+  // Three times three classes, then sums of two columns of 8 digits and sums of squares of 15.
+  for (const std::size_t place : {9 + 2 * 8 + 14, 9 + 2 * 8 + 2 * 15 - 1})
+    EXPECT_THAT(lie_at(place, -0.5), HasSubstr("node 1: it says that a sum of squares of values is -")) << place;
+  EXPECT_THAT(lie_at(0, 5e6), HasSubstr("node 1: it adds 5e+06 to a sum, and each of 2 nodes can add 4.1943e+06 at "
+                                        "most; does it run this version?"));
+}
+
+/// Data of this shape at three nodes, of 20, 50 and 4 examples, half of them of each class.
+FederatedData values_at_nodes(ExampleShape shape, const std::function<void(Dataset& data, Index examples)>& fill) {
+  FederatedData data{.shape = shape, .class_names = {"a", "b"}};
+  for (const Index examples : {20, 50, 4}) {
+    auto set = std::make_unique<Dataset>(Dataset{.shape = shape, .class_names = {"a", "b"}});
+    for (Index i = 0; i < examples; ++i) set->labels.push_back(static_cast<int>(i % 2));
+    fill(*set, examples);
+    data.nodes.push_back({set.get(), all_rows(examples), set.get(), all_rows(examples)});
+    data.sets.push_back(std::move(set));
+  }
+  return data;
+}
+
+TEST(Coordinator, AddsUpValuesOfAnyUnitAsExactlyAsDoublesDo) {
+  Rng rng(5);
+  const std::vector<double> units = {1e-30, 1e-8, 1e-3, 1.0, 1e4, 1e9, 1e30};
+  const ExampleShape row{.width = std::ssize(units)};
+  const FederatedData table = values_at_nodes(row, [&](Dataset& data, Index examples) {
+    std::vector<float> values;
+    for (Index i = 0; i < examples; ++i)  // every column has a mean that is far from 0 and one value that is far out
+      for (const double unit : units)
+        values.push_back(static_cast<float>(unit * (5.0 + rng.normal() + 1e4 * (i == 0))));
+    data.values = std::move(values);
+  });
+  const FederatedData images = values_at_nodes({.channels = 3, .height = 4, .width = 5}, [&](Dataset& data, Index n) {
+    std::vector<std::uint8_t> values;
+    for (Index i = 0; i < n * data.shape.size(); ++i) values.push_back(static_cast<std::uint8_t>(rng.below(256)));
+    data.values = std::move(values);
+  });
+  for (const FederatedData* data : {&table, &images}) {
+    ValueSums plain;
+    for (const NodeData& node : data->nodes) {
+      const ValueSums one = value_sums(*node.train, node.train_rows);
+      plain.count += one.count;
+      plain.sum.resize(one.sum.size());
+      plain.squares.resize(one.sum.size());
+      for (std::size_t i = 0; i < one.sum.size(); ++i) {
+        plain.sum[i] += one.sum[i];
+        plain.squares[i] += one.squares[i];
+      }
+    }
+    FederationSettings settings = quick_settings();
+    settings.rounds = 1;
+    LocalFederation federation(settings, *data);
+    std::mutex mutex;
+    std::vector<std::uint64_t> words;
+    Tampering looking(federation.engine(), [&](Index, TaskKind task, Answer& answer) {
+      if (task != TaskKind::kJoin) return;
+      const std::lock_guard lock(mutex);
+      words.resize(answer.words.size());
+      for (std::size_t i = 0; i < words.size(); ++i) words[i] += answer.words[i];
+    });
+    const FederationState end = run_federation(settings, federation.task(), looking);
+    EXPECT_EQ(end.normalisation, normalisation_of(plain));
+    const std::vector<double> all = from_fixed(words);
+    const Index parts = std::ssize(plain.sum);
+    const Eigen::Map<const Eigen::VectorXd> numbers(all.data(), std::ssize(all));
+    const std::vector<double> sums = from_digits(numbers.segment(6, 8 * parts), kValueDigits);
+    const std::vector<double> squares = from_digits(numbers.tail(15 * parts), kSquareDigits);
+    for (std::size_t i = 0; i < plain.sum.size(); ++i) {
+      EXPECT_NEAR(sums[i] / plain.sum[i], 1.0, 1e-14) << i;
+      EXPECT_NEAR(squares[i] / plain.squares[i], 1.0, 1e-14) << i;
+    }
+  }
 }
 
 TEST(Coordinator, NeedsTrainingExamplesSomewhere) {
@@ -151,7 +227,7 @@ TEST(Coordinator, NeedsTrainingExamplesSomewhere) {
   const FederationSettings settings = quick_settings();
   LocalFederation federation(settings, data);
   Tampering engine(federation.engine(), [](Index, TaskKind task, Answer& answer) {
-    if (task == TaskKind::kJoin) std::fill(answer.numbers.begin(), answer.numbers.end(), 0.0);
+    if (task == TaskKind::kJoin) std::fill(answer.words.begin(), answer.words.end(), 0);
   });
   EXPECT_EQ(error_of(ErrorKind::kInput, [&] { run_federation(settings, federation.task(), engine); }),
             "no node has a training example; give the nodes some");
@@ -172,15 +248,15 @@ TEST(Coordinator, RefusesTargetsThatAreNoShares) {
         Way{together, TaskKind::kTargetTogether}, Way{pairwise, TaskKind::kAssess}}) {
     EXPECT_EQ(error_of_lie(way.settings, way.task,
                            [](Answer& answer) {
-                             answer.numbers = {-0.5, 0.5, 1.0};
+                             answer.words = to_fixed(std::vector{-0.5, 0.5, 1.0}, 1);
                            }),
-              "node 1: it says that the share of a class in its target is -0.5, expected 0 to 1; does it run this "
+              "node 1: it says that the share of a class in the target is -0.5, expected 0 to 1; does it run this "
               "version?");
     EXPECT_EQ(error_of_lie(way.settings, way.task,
                            [](Answer& answer) {
-                             answer.numbers = {0.5, 0.5, 1.0};
+                             answer.words = to_fixed(std::vector{0.5, 0.5, 1.0}, 1);
                            }),
-              "node 1: it says that the sum of the shares in its target is 2, expected 0 to 1; does it run this "
+              "node 1: it says that the sum of the shares in the target is 2, expected 0 to 1; does it run this "
               "version?");
     EXPECT_THAT(error_of_lie(way.settings, way.task,
                              with_report<EstimateReport>([](EstimateReport& report) { report.prior_error = 3.0; })),
@@ -216,8 +292,90 @@ TEST(Coordinator, RefusesJudgementsOfNegativeWeight) {
   FederationSettings settings = weighted_settings("vrls");
   settings.ratio.predictor = PredictorScope::kFederated;
   settings.ratio.rounds = 2;
-  EXPECT_EQ(error_of_lie(settings, TaskKind::kTemperature, [](Answer& answer) { answer.numbers[0] = -3.0; }),
-            "node 1: it says that the weight of its answer is -3, expected 0 or more; does it run this version?");
+  EXPECT_EQ(
+      error_of_lie(settings, TaskKind::kTemperature, [](Answer& answer) { answer.words[0] = to_fixed(-3.0, 2); }),
+      "node 1: it says that the weight of held-out examples is -3, expected 0 or more; does it run this version?");
+  EXPECT_THAT(
+      error_of_lie(settings, TaskKind::kTemperature, [](Answer& answer) { answer.words[5] = to_fixed(-1.0, 2); }),
+      HasSubstr("node 1: it says that a loss on held-out examples is -1024, expected 0 to inf"));
+}
+
+/// An engine that sees of a node's words no more than random ones, of which those of all nodes add up to 0.
+class Masked : public Engine {
+ public:
+  explicit Masked(Engine& engine, Tampering::Change change = {}) : engine_(engine), change_(std::move(change)) {}
+  Index nodes() const override { return engine_.nodes(); }
+  CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
+                    const Patience& patience, const Observer& observer) override {
+    AnswerTerms blind = terms;
+    blind.check_words = {};
+    ++calls_;
+    blind.accept = [&](Index node, Answer& answer) {
+      if (change_) change_(node, static_cast<TaskKind>(request.task), answer);
+      for (const Addressee& other : cohort) {
+        const auto [low, high] = std::minmax(node, other.node);
+        Rng stream(calls_, static_cast<std::uint64_t>(low * nodes() + high));
+        if (other.node != node)
+          for (std::uint64_t& word : answer.words) word += node < other.node ? stream() : -stream();
+      }
+      if (terms.accept) terms.accept(node, answer);
+    };
+    return engine_.run(request, cohort, blind, patience, observer);
+  }
+
+ private:
+  Engine& engine_;
+  Tampering::Change change_;
+  std::uint64_t calls_ = 0;
+};
+
+FederatedData three_nodes() {
+  return gaussian_federation({{{20, 5, 5}, {5, 20, 5}}, {{5, 9, 5}, {9, 9, 9}}, {{5, 5, 20}, {9, 9, 9}}});
+}
+
+TEST(Coordinator, NeedsTheSumsOfPhasesOneAndTwoAloneAndGetsTheSameBitsUnderMasks) {
+  const FederatedData data = three_nodes();
+  FederationSettings local = weighted_settings("mlls"), together = weighted_settings("vrls"), pairwise = local;
+  together.ratio.predictor = PredictorScope::kFederated;
+  together.ratio.rounds = 2;
+  pairwise.ratio.exchange = RatioExchange::kPairwise;
+  for (FederationSettings settings : {local, together, pairwise}) {
+    settings.rounds = 2;
+    const FederationState plain = LocalFederation(settings, data).run();
+    LocalFederation federation(settings, data);
+    Masked engine(federation.engine());
+    const FederationState masked = run_federation(settings, federation.task(), engine);
+    EXPECT_EQ(masked.normalisation, plain.normalisation);
+    EXPECT_EQ(masked.target_sum, plain.target_sum);
+    EXPECT_EQ(masked.parameters, plain.parameters);
+  }
+}
+
+TEST(Coordinator, RefusesSumsThatCannotBeAndBlamesNobodyUnderMasks) {
+  const FederatedData data = three_nodes();
+  FederationSettings settings = weighted_settings("vrls");
+  settings.ratio.predictor = PredictorScope::kFederated;
+  settings.ratio.rounds = 2;
+  const auto error_of_word = [&](TaskKind about, std::size_t place, double added) {
+    LocalFederation federation(settings, data);
+    Masked engine(federation.engine(), [&](Index node, TaskKind task, Answer& answer) {
+      if (task == about && node == 0) answer.words.at(place) += to_fixed(added, 1);
+    });
+    return error_of(ErrorKind::kPeer, [&] { run_federation(settings, federation.task(), engine); });
+  };
+  EXPECT_EQ(
+      error_of_word(TaskKind::kJoin, 0, 1.0),
+      "the answers of 3 nodes together say that the number of nodes that hold a class is 4, expected a count of 3 "
+      "at most; one of them runs another version, or does not tell the truth");
+  EXPECT_THAT(error_of_word(TaskKind::kJoin, 5, 0.25), HasSubstr("the number of nodes that test a class is 3.25"));
+  EXPECT_THAT(error_of_word(TaskKind::kJoin, 7, -1.0),
+              HasSubstr("together say that the number of examples of a class"));
+  EXPECT_THAT(error_of_word(TaskKind::kJoin, 9 + 2 * 8 + 14, -0.5), HasSubstr("a sum of squares of values is -"));
+  EXPECT_THAT(error_of_word(TaskKind::kTemperature, 0, -10.0), HasSubstr("the weight of held-out examples is -"));
+  EXPECT_THAT(error_of_word(TaskKind::kTemperature, 3, -9e3), HasSubstr("a loss on held-out examples is -"));
+  EXPECT_THAT(error_of_word(TaskKind::kTargetTogether, 1, -3.5), HasSubstr("the share of a class in the target is -"));
+  EXPECT_THAT(error_of_word(TaskKind::kTargetTogether, 2, 0.5),
+              HasSubstr("the sum of the shares in the target is 3.5, expected 0 to 3"));
 }
 
 TEST(Coordinator, RefusesReportsThatCannotBe) {
@@ -314,7 +472,7 @@ TEST(Coordinator, RunsARoundAgainUntilAQuorumIsThere) {
   EXPECT_THAT(
       error_of(ErrorKind::kPeer,
                [&] { run_lossy(settings, data, [](Index, TaskKind, Answer& answer) { answer.numbers.clear(); }); }),
-      testing::StartsWith("node 1: it sent 0 numbers"));
+      testing::StartsWith("node 1: it sent 0 words, 0 numbers"));
 }
 
 TEST(Coordinator, TellsHowMuchOfTheTrainingIsDone) {

@@ -125,6 +125,23 @@ TEST_F(NodeProgramTest, RefusesMessagesThatMakeNoSense) {
   EXPECT_THAT(refusal(TaskKind::kEvaluate, {}), HasSubstr("0 weights, expected 9"));
 }
 
+TEST_F(NodeProgramTest, AddsNoMoreToASumThanAllNodesTogetherCan) {
+  Hello::Request crowd = hello();
+  crowd.nodes = Index{1} << 24;  // each of them can add 1/2
+  for (const Index node : {0, 1}) ask(TaskKind::kHello, to_bytes(crowd), {}, {.node = node});
+  try {
+    ask(TaskKind::kTarget, to_bytes(Target::Request{Target::Kind::kTruth}));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInput);
+    EXPECT_THAT(error.what(), HasSubstr("is 0.666667, and each of 16777216 nodes can add 0.5 to a sum at most"));
+  }
+  const auto target =
+      from_fixed(ask(TaskKind::kTarget, to_bytes(Target::Request{Target::Kind::kTruth}), {}, {.node = 1}).words);
+  ASSERT_EQ(target.size(), 3U);
+  for (const double share : target) EXPECT_NEAR(share, 1.0 / 3.0, 0x1p-41);
+}
+
 TEST_F(NodeProgramTest, TrainsARepeatedRoundOnTheWeightsThatCameWithIt) {
   shake_hands();
   ask(TaskKind::kRatio, {std::byte{1}}, {}, {.own = to_bytes(Ratio::Own{Eigen::Vector3d::Ones()})});

@@ -36,11 +36,13 @@ NodeFailure failure_of_current_exception(Index node) {
 
 void check_answer(Index node, Answer& answer, const AnswerTerms& terms) {
   if (terms.accept) terms.accept(node, answer);
-  if (answer.numbers.size() != terms.numbers || answer.weights.size() != terms.weights)
+  if (answer.words.size() != terms.words || answer.numbers.size() != terms.numbers ||
+      answer.weights.size() != terms.weights)
     throw Error(ErrorKind::kPeer,
-                fmt::format("it sent {} numbers and {} weights, expected {} and {}; does it run this version, with the "
-                            "same data columns and model?",
-                            answer.numbers.size(), answer.weights.size(), terms.numbers, terms.weights));
+                fmt::format("it sent {} words, {} numbers and {} weights, expected {}, {} and {}; does it run this "
+                            "version, with the same data columns and model?",
+                            answer.words.size(), answer.numbers.size(), answer.weights.size(), terms.words,
+                            terms.numbers, terms.weights));
   if (answer.report.size() > terms.report)
     throw Error(ErrorKind::kPeer,
                 fmt::format("it sent a report of {} bytes, expected at most {}; does it run this version?",
@@ -49,6 +51,7 @@ void check_answer(Index node, Answer& answer, const AnswerTerms& terms) {
     throw Error(
         ErrorKind::kPeer,
         "it sent a number that is not finite; use a smaller learning rate, or look for extreme values in its data");
+  if (terms.check_words) terms.check_words(answer.words);
 }
 
 void check_cohort(std::span<const Addressee> cohort, Index nodes) {

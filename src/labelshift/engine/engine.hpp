@@ -76,12 +76,16 @@ struct CohortOutcome {
 
 /// What every answer must be. An answer that is not is refused: its node has failed, and the sums know nothing of it.
 struct AnswerTerms {
+  std::size_t words = 0;
   std::size_t numbers = 0;  // all finite
   std::size_t weights = 0;  // all finite, after `accept`
   std::size_t report = 0;   // bytes, at most
   /// Unpacks what is packed and throws Error{kPeer} for what the shape does not tell. Called on threads of the engine,
   /// on several at once, before the answer is looked at in any other way.
   std::function<void(Index node, Answer& answer)> accept;
+  /// Throws Error{kPeer} for words that one node cannot have. Called as `accept` is, once the shape is known to be
+  /// right; not by an engine whose nodes mask their words, nor by one that is told the sums of several.
+  std::function<void(std::span<const std::uint64_t> words)> check_words;
 };
 
 /// How long a request may take.
@@ -128,7 +132,7 @@ class Engine {
                             const Patience& patience = {}, const Observer& observer = {}) = 0;
 };
 
-/// Throws Error{kPeer} unless the answer keeps the terms; its `accept` is called first.
+/// Throws Error{kPeer} unless the answer keeps the terms; `accept` is called first, and `check_words` last.
 void check_answer(Index node, Answer& answer, const AnswerTerms& terms);
 
 /// Throws Error{kUsage} unless the cohort is of nodes 0, ..., nodes - 1 in ascending order.

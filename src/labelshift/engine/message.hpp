@@ -38,14 +38,15 @@ struct Addressee {
 
 /// What a node answers.
 struct Answer {
-  std::vector<double> numbers;  // added up over the cohort; nobody sees those of a single node
-  std::vector<float> weights;   // the same
-  Bytes packed;                 // further weights, as a codec packed them; empty without one
-  Bytes report;                 // shown as it is: what a node agrees to disclose about itself
+  std::vector<std::uint64_t> words;  // added up over the cohort mod 2^64 (engine/fixed_point.hpp); may be masked
+  std::vector<double> numbers;       // added up over the cohort; nobody looks at those of a single node
+  std::vector<float> weights;        // the same
+  Bytes packed;                      // further weights, as a codec packed them; empty without one
+  Bytes report;                      // shown as it is: what a node agrees to disclose about itself
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit& visit) {
-    visit(self.numbers, self.weights, self.packed, self.report);
+    visit(self.words, self.numbers, self.weights, self.packed, self.report);
   }
   bool operator==(const Answer&) const = default;
 };
@@ -58,8 +59,8 @@ inline std::uint64_t encoded_size(const Addressee& to) {
   return 32 + to.own.size();
 }
 inline std::uint64_t encoded_size(const Answer& answer) {
-  return 32 + answer.numbers.size() * sizeof(double) + answer.weights.size() * sizeof(float) + answer.packed.size() +
-         answer.report.size();
+  return 40 + answer.words.size() * sizeof(std::uint64_t) + answer.numbers.size() * sizeof(double) +
+         answer.weights.size() * sizeof(float) + answer.packed.size() + answer.report.size();
 }
 
 }  // namespace labelshift

@@ -3,12 +3,14 @@
 #include <utility>
 
 #include "labelshift/engine/engine.hpp"
+#include "labelshift/engine/fixed_point.hpp"
 
 // A task is a struct with a number, kTask, and what travels for it:
 //
 //   Request   what all nodes are asked; a struct that lists its fields (engine/wire.hpp)
 //   Own       what one node alone is told; the same
-//   Sums      what nodes answer to be added up: lists its numbers() and, if any, its weights(), as fields() does
+//   Sums      what nodes answer to be added up: lists, as fields() does, what is added as words(), in fixed point and
+//             perhaps under masks, as numbers(), in doubles, and as weights()
 //   Report    what a node discloses about itself; as Request
 //
 // Sums<float> is what a node answers and Sums<double> what the coordinator gets: only weights change their type.
@@ -19,6 +21,8 @@ namespace labelshift {
 struct Nothing {
   template <typename Self, typename Visit>
   static void fields(Self&, Visit&) {}
+  template <typename Self, typename Visit>
+  static void words(Self&, Visit&) {}
   template <typename Self, typename Visit>
   static void numbers(Self&, Visit&) {}
   template <typename Self, typename Visit>
@@ -115,28 +119,40 @@ class FieldFiller {
   std::size_t at_ = 0;
 };
 
-/// What a node sends. Takes the weights out of `answer`.
+/// What a node sends. Takes the weights out of `answer`. A task with words needs to know how many nodes there are;
+/// Error{kInput} for what is too much for one of so many.
 template <typename Task>
-Answer to_answer(TaskAnswer<Task> answer) {
+Answer to_answer(TaskAnswer<Task> answer, Index nodes = 0) {
   Answer result;
+  std::vector<double> fixed;
+  FieldAppender words(fixed);
   FieldAppender numbers(result.numbers);
   FieldAppender weights(result.weights);
   using Sums = typename Task::template Sums<float>;
+  Sums::words(answer.sums, words);
+  result.words = to_fixed(fixed, nodes);
   Sums::numbers(answer.sums, numbers);
   Sums::weights(answer.sums, weights);
   result.report = to_bytes(answer.report);
   return result;
 }
 
-/// Runs a task on a cohort. `sums` has the sizes of what nodes answer; `terms` what else their answers must be.
+/// Throws Error{kPeer} for words that are impossible as the sum of so many nodes, or as those of one.
+template <typename Task>
+using CheckSums = std::function<void(const typename Task::template Sums<double>& sums, Index nodes)>;
+
+/// Runs a task on a cohort. `sums` has the sizes of what nodes answer; `terms` what else their answers must be. Words
+/// are checked by `check` wherever they can be read: those of one node where the engine sees them, and the sum of all.
 template <typename Task>
 TaskOutcome<Task> run_task(Engine& engine, const Request& request, std::span<const Addressee> cohort,
-                           typename Task::template Sums<double> sums, AnswerTerms terms, const Patience& patience,
-                           const Observer& observer) {
+                           typename Task::template Sums<double> sums, const CheckSums<Task>& check, AnswerTerms terms,
+                           const Patience& patience, const Observer& observer) {
   using Sums = typename Task::template Sums<double>;
-  FieldCounter numbers, weights;
+  FieldCounter words, numbers, weights;
+  Sums::words(sums, words);
   Sums::numbers(sums, numbers);
   Sums::weights(sums, weights);
+  terms.words = words.total();
   terms.numbers = numbers.total();
   terms.weights = weights.total();
   // A report is read before the answer is added, so that nobody is in the sums whose report cannot be read.
@@ -144,12 +160,24 @@ TaskOutcome<Task> run_task(Engine& engine, const Request& request, std::span<con
     if (accept) accept(node, answer);
     from_bytes<typename Task::Report>(answer.report);
   };
+  if (terms.words > 0)
+    terms.check_words = [&check, shape = sums, nodes = std::ssize(cohort)](std::span<const std::uint64_t> of_one) {
+      for (const std::uint64_t word : of_one) check_summand(word, nodes);
+      if (!check) return;
+      Sums one = shape;
+      FieldFiller fill(from_fixed(of_one));
+      Sums::words(one, fill);
+      check(one, 1);
+    };
   CohortOutcome outcome = engine.run(request, cohort, terms, patience, observer);
   TaskOutcome<Task> result{.sums = std::move(sums), .failed = std::move(outcome.failed), .traffic = outcome.traffic};
   if (!outcome.contributed.empty()) {
+    FieldFiller fill_words(from_fixed(outcome.sums.words));
+    Sums::words(result.sums, fill_words);
     FieldFiller fill_numbers(std::move(outcome.sums.numbers)), fill_weights(std::move(outcome.sums.weights));
     Sums::numbers(result.sums, fill_numbers);
     Sums::weights(result.sums, fill_weights);
+    if (check && result.failed.empty()) check(result.sums, std::ssize(outcome.contributed));
   }
   for (const Contribution& one : outcome.contributed)
     result.contributed.push_back({one.node, from_bytes<typename Task::Report>(one.report)});

@@ -8,7 +8,7 @@
 namespace labelshift {
 
 /// Raised whenever a message changes its meaning. Nodes and coordinators of different versions do not talk.
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 
 enum class TaskKind : std::uint32_t {
   kHello,
@@ -25,14 +25,16 @@ enum class TaskKind : std::uint32_t {
   kEvaluate,
 };
 
-/// One or several vectors of numbers and nothing else.
+/// The shares of classes in a target, and nothing else.
 struct TargetSums {
   Eigen::VectorXd target;  // (m) q_k, which leaves a node as a summand only
 
   template <typename Self, typename Visit>
-  static void numbers(Self& self, Visit& visit) {
+  static void words(Self& self, Visit& visit) {
     visit(self.target);
   }
+  template <typename Self, typename Visit>
+  static void numbers(Self&, Visit&) {}
   template <typename Self, typename Visit>
   static void weights(Self&, Visit&) {}
 };
@@ -55,6 +57,8 @@ struct TrainingSums {
   double loss = 0.0;  // times weight
   std::vector<Real> parts;
 
+  template <typename Self, typename Visit>
+  static void words(Self&, Visit&) {}
   template <typename Self, typename Visit>
   static void numbers(Self& self, Visit& visit) {
     visit(self.weight, self.loss);
@@ -92,20 +96,22 @@ struct Hello {
 /// What there is at the nodes.
 struct Join {
   static constexpr TaskKind kTask = TaskKind::kJoin;
+  static constexpr double kCountUnit = 0x1p20;  // so that words hold all counts up to 2^43, and exactly
   using Request = Nothing;
   using Own = Nothing;
   struct JoinSums {
     Eigen::VectorXd holders;        // (m) nodes with a training example of the class
     Eigen::VectorXd tested;         // (m) nodes that are known to have a test example of the class
-    Eigen::VectorXd counts;         // (m) training examples
-    double values = 0.0;            // of all training examples, for each part
-    Eigen::VectorXd value_sums;     // (parts)
-    Eigen::VectorXd value_squares;  // (parts)
+    Eigen::VectorXd counts;         // (m) training examples / kCountUnit
+    Eigen::VectorXd value_sums;     // (parts kValueDigits.digits) of all training examples
+    Eigen::VectorXd value_squares;  // (parts kSquareDigits.digits)
 
     template <typename Self, typename Visit>
-    static void numbers(Self& self, Visit& visit) {
-      visit(self.holders, self.tested, self.counts, self.values, self.value_sums, self.value_squares);
+    static void words(Self& self, Visit& visit) {
+      visit(self.holders, self.tested, self.counts, self.value_sums, self.value_squares);
     }
+    template <typename Self, typename Visit>
+    static void numbers(Self&, Visit&) {}
     template <typename Self, typename Visit>
     static void weights(Self&, Visit&) {}
   };
@@ -273,6 +279,7 @@ struct TrainPredictor {
 /// How well a federated predictor is calibrated under each of several scales of its logits.
 struct Temperature {
   static constexpr TaskKind kTask = TaskKind::kTemperature;
+  static constexpr double kLossUnit = 0x1p10;  // logits times the largest scale can be far from their labels
   struct Request {
     Eigen::VectorXd shares;  // (m) what a class counts for at each of its holders
     Eigen::VectorXd scales;  // (g)
@@ -284,13 +291,15 @@ struct Temperature {
   };
   using Own = Nothing;
   struct TemperatureSums {
-    double weight = 0.0;
-    Eigen::VectorXd nll;  // (g) of held-out examples, times weight
+    double weight = 0.0;  // at most 1 a class, of all nodes
+    Eigen::VectorXd nll;  // (g) of held-out examples, times weight / kLossUnit
 
     template <typename Self, typename Visit>
-    static void numbers(Self& self, Visit& visit) {
+    static void words(Self& self, Visit& visit) {
       visit(self.weight, self.nll);
     }
+    template <typename Self, typename Visit>
+    static void numbers(Self&, Visit&) {}
     template <typename Self, typename Visit>
     static void weights(Self&, Visit&) {}
   };

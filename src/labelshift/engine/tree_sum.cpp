@@ -31,8 +31,9 @@ bool TreeSum::expects(Range range) const {
   return first != expected_.end() && *first < range.end;
 }
 
-void TreeSum::add(Index node, std::vector<double> numbers, std::vector<float> weights) {
-  settle({node, node + 1, /*empty=*/false, std::move(numbers), std::move(weights), {}});
+void TreeSum::add(Index node, std::vector<std::uint64_t> words, std::vector<double> numbers,
+                  std::vector<float> weights) {
+  settle({node, node + 1, /*empty=*/false, std::move(words), std::move(numbers), std::move(weights), {}});
 }
 
 void TreeSum::skip(Index node) {
@@ -83,6 +84,8 @@ void TreeSum::settle(RangeSum part) {
 RangeSum TreeSum::added(RangeSum lower, RangeSum upper) {
   if (upper.empty) return lower;
   if (lower.empty) return upper;
+  assert(lower.words.size() == upper.words.size());
+  for (std::size_t i = 0; i < lower.words.size(); ++i) lower.words[i] += upper.words[i];
   assert(lower.numbers.size() == upper.numbers.size());
   for (std::size_t i = 0; i < lower.numbers.size(); ++i) lower.numbers[i] += upper.numbers[i];
   const std::size_t size = std::max(lower.leaf.size(), lower.weights.size());
@@ -116,7 +119,7 @@ CohortSums TreeSum::take() {
   const std::lock_guard lock(mutex_);
   assert(waiting_.empty());
   if (total_.weights.empty()) total_.weights.assign(total_.leaf.begin(), total_.leaf.end());
-  return {std::move(total_.numbers), std::move(total_.weights)};
+  return {std::move(total_.words), std::move(total_.numbers), std::move(total_.weights)};
 }
 
 std::vector<RangeSum> TreeSum::take_ranges() {

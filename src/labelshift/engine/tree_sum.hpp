@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <span>
@@ -11,6 +12,7 @@ namespace labelshift {
 
 /// What the answers of a cohort come to.
 struct CohortSums {
+  std::vector<std::uint64_t> words;  // mod 2^64
   std::vector<double> numbers;
   std::vector<double> weights;
 
@@ -22,13 +24,14 @@ struct CohortSums {
 struct RangeSum {
   Index begin = 0, end = 0;
   bool empty = true;  // nobody in it contributed
+  std::vector<std::uint64_t> words;
   std::vector<double> numbers;
   std::vector<float> leaf;      // weights of one node, or
   std::vector<double> weights;  // a sum of them
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit& visit) {
-    visit(self.begin, self.end, self.empty, self.numbers, self.leaf, self.weights);
+    visit(self.begin, self.end, self.empty, self.words, self.numbers, self.leaf, self.weights);
   }
 };
 
@@ -43,8 +46,8 @@ class TreeSum {
   /// outlive the sum.
   TreeSum(Index nodes, std::span<const Index> expected);
 
-  /// All answers have as many numbers and as many weights.
-  void add(Index node, std::vector<double> numbers, std::vector<float> weights);
+  /// All answers have as many words, numbers and weights.
+  void add(Index node, std::vector<std::uint64_t> words, std::vector<double> numbers, std::vector<float> weights);
   void skip(Index node);
   /// What take_ranges() gave elsewhere. Throws Error{kPeer} for a range that is none of this sum's.
   void add(RangeSum sum);

@@ -45,21 +45,20 @@ void accept_answer(const AnswerFacts& facts, const Request& request, Answer& ans
   switch (static_cast<TaskKind>(request.task)) {
     case TaskKind::kHello:
     case TaskKind::kAgree:
+    case TaskKind::kTemperature:
       return;
     case TaskKind::kJoin:
-      return check_join(answer, facts.classes);
+      return check_join_report(answer, facts.classes);
     case TaskKind::kTarget:
     case TaskKind::kAssess:
     case TaskKind::kTargetTogether:
-      return check_target(answer);
+      return check_estimate_report(answer);
     case TaskKind::kShare:
       return check_predictor(answer, facts.predictor_weights, facts.classes);
     case TaskKind::kRatio:
       return check_ratio(answer);
     case TaskKind::kTrainPredictor:
       return check_weight(answer);
-    case TaskKind::kTemperature:
-      return check_judgement(answer);
     case TaskKind::kTrain:
       return accept_update(facts, answer);
     case TaskKind::kEvaluate:

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <numeric>
+#include <cmath>
+#include <limits>
 
 #include "labelshift/core/base/error.hpp"
 
@@ -12,38 +12,45 @@ namespace {
 
 constexpr double kRounding = 1e-6;  // of sums of shares
 
-void check_within(const char* what, double value, double low, double high) {
-  if (value >= low - kRounding && value <= high + kRounding) return;
-  const std::string expected = low == high ? fmt::format("{:.6g}", low) : fmt::format("{:.6g} to {:.6g}", low, high);
-  throw Error(ErrorKind::kPeer,
-              fmt::format("it says that {} is {:.6g}, expected {}; does it run this version?", what, value, expected));
+/// What is wrong with a value, of one node or of the sum of several.
+[[noreturn]] void refuse(const std::string& what, double value, const std::string& expected, Index nodes) {
+  if (nodes == 1)
+    throw Error(ErrorKind::kPeer, fmt::format("it says that {} is {:.6g}, expected {}; does it run this version?", what,
+                                              value, expected));
+  throw Error(ErrorKind::kPeer, fmt::format("the answers of {} nodes together say that {} is {:.6g}, expected {}; one "
+                                            "of them runs another version, or does not tell the truth",
+                                            nodes, what, value, expected));
 }
 
-void check_not_negative(const char* what, double value) {
-  if (!(value >= 0.0))
-    throw Error(ErrorKind::kPeer,
-                fmt::format("it says that {} is {:.6g}, expected 0 or more; does it run this version?", what, value));
+void check_within(const char* what, double value, double low, double high, Index nodes = 1) {
+  if (value >= low - kRounding && value <= high + kRounding) return;
+  refuse(what, value, low == high ? fmt::format("{:.6g}", low) : fmt::format("{:.6g} to {:.6g}", low, high), nodes);
+}
+
+void check_not_negative(const char* what, double value, Index nodes = 1) {
+  if (!(value >= 0.0)) refuse(what, value, "0 or more", nodes);
+}
+
+/// Fixed point adds whole numbers exactly.
+void check_count(const char* what, double value, double high, Index nodes) {
+  if (value >= 0.0 && value <= high && value == std::floor(value)) return;
+  refuse(what, value, std::isinf(high) ? "a count" : fmt::format("a count of {:.6g} at most", high), nodes);
 }
 
 }  // namespace
 
-void check_join(const Answer& answer, Index classes) {
-  const Index numbers = std::ssize(answer.numbers);
-  for (Index i = 0; i < std::min(2 * classes, numbers); ++i) {
-    const double held = answer.numbers[static_cast<std::size_t>(i)];
-    if (held != 0.0 && held != 1.0)
-      throw Error(ErrorKind::kPeer,
-                  fmt::format("it counts as {:.6g} nodes with examples of a class, expected 0 or 1; does it run this "
-                              "version?",
-                              held));
-  }
-  for (Index i = 2 * classes; i < std::min(3 * classes, numbers); ++i)
-    check_not_negative("its number of examples of a class", answer.numbers[static_cast<std::size_t>(i)]);
-  // Then come the number of values, their sums by part, and the sums of their squares.
-  const Index values = 3 * classes, squares = values + 1 + (numbers - values - 1) / 2;
-  if (values < numbers) check_not_negative("its number of values", answer.numbers[static_cast<std::size_t>(values)]);
-  for (Index i = squares; i < numbers; ++i)
-    check_not_negative("a sum of squares of its values", answer.numbers[static_cast<std::size_t>(i)]);
+void check_join(const Join::JoinSums& sums, Index nodes) {
+  const double all = static_cast<double>(nodes);
+  for (const double held : sums.holders) check_count("the number of nodes that hold a class", held, all, nodes);
+  for (const double held : sums.tested) check_count("the number of nodes that test a class", held, all, nodes);
+  for (const double count : sums.counts)
+    check_count("the number of examples of a class", count * Join::kCountUnit, std::numeric_limits<double>::infinity(),
+                nodes);
+  for (const double square : from_digits(sums.value_squares, kSquareDigits))
+    check_not_negative("a sum of squares of values", square, nodes);
+}
+
+void check_join_report(const Answer& answer, Index classes) {
   for (const Index c : from_bytes<Join::Report>(answer.report).missing)
     if (c >= classes) throw Error(ErrorKind::kPeer, fmt::format("it lacks a class {} of {}", c, classes));
 }
@@ -53,14 +60,20 @@ void check_weight(const Answer& answer) {
     throw Error(ErrorKind::kPeer, "its answer weighs nothing; does it have training examples?");
 }
 
-void check_judgement(const Answer& answer) {
-  if (!answer.numbers.empty()) check_not_negative("the weight of its answer", answer.numbers[0]);
+void check_judgement(const Temperature::TemperatureSums& sums, Index nodes) {
+  check_not_negative("the weight of held-out examples", sums.weight, nodes);
+  for (const double nll : sums.nll)
+    check_within("a loss on held-out examples", nll * Temperature::kLossUnit, 0.0,
+                 std::numeric_limits<double>::infinity(), nodes);
 }
 
-void check_target(const Answer& answer) {
-  for (const double share : answer.numbers) check_within("the share of a class in its target", share, 0.0, 1.0);
-  check_within("the sum of the shares in its target",
-               std::accumulate(answer.numbers.begin(), answer.numbers.end(), 0.0), 0.0, 1.0);
+void check_target(const TargetSums& sums, Index nodes) {
+  const double all = static_cast<double>(nodes);
+  for (const double share : sums.target) check_within("the share of a class in the target", share, 0.0, all, nodes);
+  check_within("the sum of the shares in the target", sums.target.sum(), 0.0, all, nodes);
+}
+
+void check_estimate_report(const Answer& answer) {
   const auto report = from_bytes<EstimateReport>(answer.report);
   if (report.prior_error) check_within("the error of its estimate", *report.prior_error, 0.0, 2.0);
   check_not_negative("the time that it took", report.seconds);

@@ -4,21 +4,27 @@
 
 // What the coordinator believes of a node: numbers that can be what the node says they are. The engine has every answer
 // checked for its shape and for numbers that are not finite; each of these throws Error{kPeer} at what is impossible.
+//
+// Those that take sums hold for one node and for several. Under masks only the sum of all can be read: what one node
+// says then passes as long as the others make up for it, and who is to blame for what does not pass is not known.
 
 namespace labelshift {
 
-/// Of Join, of `classes` classes: a node holds a class or does not, and counts nothing below 0.
-void check_join(const Answer& answer, Index classes);
+/// Of Join: a node holds a class or does not, and counts nothing below 0.
+void check_join(const Join::JoinSums& sums, Index nodes);
+/// The same, of `classes` classes.
+void check_join_report(const Answer& answer, Index classes);
 
 /// Of training: an answer weighs something.
 void check_weight(const Answer& answer);
 
 /// Of Temperature, where a node with nothing held out weighs nothing.
-void check_judgement(const Answer& answer);
+void check_judgement(const Temperature::TemperatureSums& sums, Index nodes);
 
-/// Of Target, Assess and TargetTogether: shares of classes, all 0 at a node without test examples, and an
-/// EstimateReport.
-void check_target(const Answer& answer);
+/// Of Target, Assess and TargetTogether: shares of classes, all 0 at a node without test examples.
+void check_target(const TargetSums& sums, Index nodes);
+/// The same: an EstimateReport.
+void check_estimate_report(const Answer& answer);
 
 /// Of Share: a predictor of so many weights and classes.
 void check_predictor(const Answer& answer, Index weights, Index classes);

@@ -49,6 +49,7 @@ class Conversation {
     typename Task::template Sums<double> sums;  // of the sizes that are expected
     std::size_t report = 1 << 16;               // bytes of a report, at most
     std::function<typename Task::Own(Index node)> own = {};
+    CheckSums<Task> check = {};
   };
 
   template <typename Task>
@@ -61,7 +62,7 @@ class Conversation {
       if (what.own) cohort.back().own = to_bytes(what.own(node));
     }
     TaskOutcome<Task> outcome = run_task<Task>(
-        engine_, what.request, cohort, std::move(what.sums),
+        engine_, what.request, cohort, std::move(what.sums), what.check,
         {.report = what.report, .accept = [&](Index, Answer& answer) { accept_answer(facts_, what.request, answer); }},
         patience, [&](std::string_view, double part) {
           return !hooks_.progress || hooks_.progress(place.phase, place.done + place.share * part);

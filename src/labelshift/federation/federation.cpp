@@ -8,6 +8,7 @@
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/federation/algorithms.hpp"
+#include "labelshift/federation/answer_checks.hpp"
 #include "labelshift/federation/model_schema.hpp"
 #include "labelshift/federation/ratio_phase.hpp"
 
@@ -74,14 +75,17 @@ class Coordinator {
     const Index m = classes();
     const bool table = task_.shape.channels == 1 && task_.shape.height == 1;
     const Index parts = table ? task_.shape.width : task_.shape.channels;
-    const Eigen::VectorXd a_class = Eigen::VectorXd::Zero(m), a_part = Eigen::VectorXd::Zero(parts);
+    const Eigen::VectorXd a_class = Eigen::VectorXd::Zero(m);
     const Request request = request_for<Join>({});
     const auto outcome = conversation_.ask_everybody<Join>(
-        {phase::kJoin},
-        {.request = request,
-         .nodes = all(),
-         .sums = {
-             .holders = a_class, .tested = a_class, .counts = a_class, .value_sums = a_part, .value_squares = a_part}});
+        {phase::kJoin}, {.request = request,
+                         .nodes = all(),
+                         .sums = {.holders = a_class,
+                                  .tested = a_class,
+                                  .counts = a_class,
+                                  .value_sums = Eigen::VectorXd::Zero(parts * kValueDigits.digits),
+                                  .value_squares = Eigen::VectorXd::Zero(parts * kSquareDigits.digits)},
+                         .check = check_join});
     const auto& sums = outcome.sums;
     if (!(sums.counts.sum() > 0.0))
       throw Error(ErrorKind::kInput, "no node has a training example; give the nodes some");
@@ -95,9 +99,10 @@ class Coordinator {
                         "or leave the class out",
                         task_.class_names[c]));
     }
-    state_.normalisation = normalisation_of({.count = sums.values,
-                                             .sum = {sums.value_sums.begin(), sums.value_sums.end()},
-                                             .squares = {sums.value_squares.begin(), sums.value_squares.end()}});
+    const double examples = sums.counts.sum() * Join::kCountUnit;
+    state_.normalisation = normalisation_of({.count = examples * static_cast<double>(task_.shape.size() / parts),
+                                             .sum = from_digits(sums.value_sums, kValueDigits),
+                                             .squares = from_digits(sums.value_squares, kSquareDigits)});
     Index incomplete = 0, untested = 0;
     for (const auto& [node, report] : outcome.contributed) {
       census.tested.push_back(report.test_examples > 0);

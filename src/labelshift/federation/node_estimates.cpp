@@ -200,7 +200,8 @@ TaskAnswer<Temperature> answer(NodeContext& node, const Temperature::Request& re
     for (Index g = 0; g < request.scales.size(); ++g) {
       row = logits.row(i).transpose().cast<double>().array() * request.scales[g];
       const double top = row.maxCoeff();
-      answer.sums.nll[g] += weight * (top + std::log((row - top).exp().sum()) - row[labels[i]]);
+      answer.sums.nll[g] +=
+          weight / Temperature::kLossUnit * (top + std::log((row - top).exp().sum()) - row[labels[i]]);
     }
   }
   return answer;

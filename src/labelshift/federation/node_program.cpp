@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/data/datasets/splits.hpp"
 #include "labelshift/federation/model_schema.hpp"
@@ -49,14 +51,13 @@ TaskAnswer<Join> answer(NodeContext& node, const Join&) {
   auto& sums = result.sums;
   sums.holders = sums.counts = Eigen::VectorXd(m);
   for (Index c = 0; c < m; ++c) {
-    sums.counts[c] = static_cast<double>(counts[c]);
+    sums.counts[c] = static_cast<double>(counts[c]) / Join::kCountUnit;
     sums.holders[c] = counts[c] > 0 ? 1.0 : 0.0;
     if (counts[c] == 0) result.report.missing.push_back(c);
   }
   sums.tested = (truth.array() > 0.0).cast<double>();
-  sums.values = values.count;
-  sums.value_sums = Eigen::Map<const Eigen::VectorXd>(values.sum.data(), std::ssize(values.sum));
-  sums.value_squares = Eigen::Map<const Eigen::VectorXd>(values.squares.data(), std::ssize(values.squares));
+  sums.value_sums = to_digits(values.sum, kValueDigits);
+  sums.value_squares = to_digits(values.squares, kSquareDigits);
   result.report.train_examples = std::ssize(rows);
   result.report.test_examples = std::ssize(node.test_rows());
   return result;
@@ -88,24 +89,24 @@ class Program : public NodeProgram {
       case TaskKind::kHello:
         return with_request<Hello>(node);
       case TaskKind::kJoin:
-        return to_answer<Join>(answer(node, Join{}));
+        return to_answer<Join>(answer(node, Join{}), nodes_of(node));
       case TaskKind::kAgree:
         return with_request<Agree>(node);
       case TaskKind::kTarget:
-        return with_request<Target>(node);
+        return with_request<Target>(node, nodes_of(node));
       case TaskKind::kShare:
         return to_answer<Share>(answer(node, Share{}));
       case TaskKind::kAssess:
-        return with_request<Assess>(node);
+        return with_request<Assess>(node, nodes_of(node));
       case TaskKind::kRatio:
         return to_answer<Ratio>(
             answer(node, from_bytes<Ratio::Request>(call.request.body), from_bytes<Ratio::Own>(call.to.own)));
       case TaskKind::kTrainPredictor:
         return with_request<TrainPredictor>(node);
       case TaskKind::kTemperature:
-        return with_request<Temperature>(node);
+        return with_request<Temperature>(node, nodes_of(node));
       case TaskKind::kTargetTogether:
-        return with_request<TargetTogether>(node);
+        return with_request<TargetTogether>(node, nodes_of(node));
       case TaskKind::kTrain: {
         Answer result = to_answer<Train>(answer(node, Train{}));
         codec_.pack(result, node.model().shared().parameters());
@@ -119,9 +120,10 @@ class Program : public NodeProgram {
   }
 
  private:
+  static Index nodes_of(const NodeContext& node) { return std::max<Index>(node.facts().hello.nodes, 1); }
   template <typename Task>
-  static Answer with_request(NodeContext& node) {
-    return to_answer<Task>(answer(node, from_bytes<typename Task::Request>(node.call().request.body)));
+  static Answer with_request(NodeContext& node, Index nodes = 0) {
+    return to_answer<Task>(answer(node, from_bytes<typename Task::Request>(node.call().request.body)), nodes);
   }
 
   NodeWorker worker_;

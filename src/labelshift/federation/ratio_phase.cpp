@@ -8,6 +8,7 @@
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/engine/float_loops.hpp"
+#include "labelshift/federation/answer_checks.hpp"
 #include "labelshift/federation/server_step.hpp"
 #include "labelshift/learning/methods.hpp"
 #include "labelshift/learning/model_selection.hpp"
@@ -92,7 +93,8 @@ class RatioPhase {
 
   TaskOutcome<Target> target(const char* phase, Target::Kind kind, std::span<const Index> of) {
     const Request request = request_for<Target>({kind});
-    return conversation_.ask_everybody<Target>({phase}, {.request = request, .nodes = of, .sums = target_shape()});
+    return conversation_.ask_everybody<Target>(
+        {phase}, {.request = request, .nodes = of, .sums = target_shape(), .check = check_target});
   }
 
   /// A class some nodes lack would carry K_c / K of its mass.
@@ -148,7 +150,7 @@ class RatioPhase {
         const double step = 0.5 * part / static_cast<double>(some.size());
         const auto sums = conversation_.ask_everybody<Assess>(
             {phase::kRatio, done + 0.5 * part + step * static_cast<double>(i), step},
-            {.request = assess, .nodes = all, .sums = target_shape()});
+            {.request = assess, .nodes = all, .sums = target_shape(), .check = check_target});
         state_.ratios[k].prior_error = sums.contributed[k].report.prior_error.value_or(kUnknown);
         state_.target_sum += sums.sums.target / nodes();  // the mean of what the predictors take it to be
         numerators.push_back(made_up(sums.sums.target));
@@ -182,11 +184,14 @@ class RatioPhase {
         break;
       }
       const Request request = request_for<Temperature>(temperatures, 0, weights);
-      const auto judged = conversation_.ask_everybody<Temperature>(
-          {phase::kPredictor, static_cast<double>(run + 1) * part, 0.0},
-          {.request = request, .nodes = conversation_.all(), .sums = {.nll = VectorXd::Zero(kTemperatures)}});
+      const auto judged =
+          conversation_.ask_everybody<Temperature>({phase::kPredictor, static_cast<double>(run + 1) * part, 0.0},
+                                                   {.request = request,
+                                                    .nodes = conversation_.all(),
+                                                    .sums = {.nll = VectorXd::Zero(kTemperatures)},
+                                                    .check = check_judgement});
       for (Index i = 0; i < kTemperatures; ++i)
-        if (const double nll = judged.sums.nll[i] / judged.sums.weight; nll < best_nll) {
+        if (const double nll = judged.sums.nll[i] * Temperature::kLossUnit / judged.sums.weight; nll < best_nll) {
           best_nll = nll;
           best_scale = temperatures.scales[i];
           best = weights;
@@ -194,8 +199,8 @@ class RatioPhase {
       if (best.empty()) best = std::move(weights);  // nobody had anything to hold out
     }
     const Request request = request_for<TargetTogether>({.scale = best_scale, .prior = uniform}, 0, std::move(best));
-    return conversation_.ask_everybody<TargetTogether>({phase::kRatio},
-                                                       {.request = request, .nodes = goal, .sums = target_shape()});
+    return conversation_.ask_everybody<TargetTogether>(
+        {phase::kRatio}, {.request = request, .nodes = goal, .sums = target_shape(), .check = check_target});
   }
 
   std::vector<float> train_together(double zeta, double done, double share) {

@@ -52,9 +52,9 @@ std::vector<Addressee> first(Index count) {
   return cohort_of(nodes);
 }
 
-/// Terms for answers of so many numbers and weights.
-AnswerTerms terms(std::size_t numbers, std::size_t weights = 0) {
-  return {.numbers = numbers, .weights = weights, .report = 100};
+/// Terms for answers of so many numbers, weights and words.
+AnswerTerms terms(std::size_t numbers, std::size_t weights = 0, std::size_t words = 0) {
+  return {.words = words, .numbers = numbers, .weights = weights, .report = 100};
 }
 
 Bytes bytes_of(std::initializer_list<int> values) {
@@ -63,10 +63,11 @@ Bytes bytes_of(std::initializer_list<int> values) {
   return bytes;
 }
 
-/// Numbers of very different size, so that their sum depends on its order.
+/// Numbers of very different size, so that their sum depends on its order, and words of which every sum wraps around.
 Answer rough_answer(Index node, const Request& request) {
   Rng rng(request.round, static_cast<std::uint64_t>(node));
   Answer answer;
+  for (int i = 0; i < 10; ++i) answer.words.push_back(rng() | std::uint64_t{1} << 63);
   for (int i = 0; i < 20; ++i) answer.numbers.push_back(std::exp(20.0 * rng.normal()));
   for (const float weight : request.weights)
     answer.weights.push_back(weight * static_cast<float>(rng.normal() * std::exp(10.0 * rng.normal())));
@@ -75,20 +76,21 @@ Answer rough_answer(Index node, const Request& request) {
 }
 
 const Request kRequest{.task = 3, .round = 5, .body = Bytes(20), .weights = std::vector<float>(300, 0.5F)};
-const AnswerTerms kRough = terms(20, 300);
+const AnswerTerms kRough = terms(20, 300, 10);
 
 /// The sum of [begin, end), halved again and again, as it is defined.
 CohortSums halved(Index begin, Index end, const std::function<bool(Index)>& there) {
   if (end - begin == 1) {
     if (!there(begin)) return {};
     const Answer answer = rough_answer(begin, kRequest);
-    return {answer.numbers, {answer.weights.begin(), answer.weights.end()}};
+    return {answer.words, answer.numbers, {answer.weights.begin(), answer.weights.end()}};
   }
   const Index middle = begin + (end - begin) / 2;
   CohortSums lower = halved(begin, middle, there);
   const CohortSums upper = halved(middle, end, there);
   if (lower.numbers.empty()) return upper;
   if (upper.numbers.empty()) return lower;
+  for (std::size_t i = 0; i < 10; ++i) lower.words[i] += upper.words[i];
   for (std::size_t i = 0; i < 20; ++i) lower.numbers[i] += upper.numbers[i];
   for (std::size_t i = 0; i < 300; ++i) lower.weights[i] += upper.weights[i];
   return lower;
@@ -253,7 +255,8 @@ TEST(InProcessEngine, StartsNoNodeOnceAQuorumCannotBeReached) {
 
 TEST(InProcessEngine, RefusesAnswersThatBreakItsTermsAndLeavesTheSumAlone) {
   const auto engine = engine_of(9, 2, [](Index node, const Request& request, const std::atomic<bool>&) {
-    Answer update{.numbers = {1.0, 2.0}, .weights = {1.0F}, .report = Bytes(static_cast<std::size_t>(node))};
+    Answer update{
+        .words = {5}, .numbers = {1.0, 2.0}, .weights = {1.0F}, .report = Bytes(static_cast<std::size_t>(node))};
     if (node != 4) return update;
     if (request.task == 1) update.numbers.pop_back();
     if (request.task == 2) update.weights.clear();
@@ -261,22 +264,30 @@ TEST(InProcessEngine, RefusesAnswersThatBreakItsTermsAndLeavesTheSumAlone) {
     if (request.task == 4) update.numbers[1] = std::nan("");
     if (request.task == 5) update.weights[0] = -INFINITY;
     if (request.task == 6) update.packed.resize(1);
+    if (request.task == 7) update.words.push_back(5);
+    if (request.task == 8) update.words[0] = 6;
     return update;
   });
-  AnswerTerms picky = terms(2, 1);
+  AnswerTerms picky = terms(2, 1, 1);
   picky.accept = [](Index node, Answer& answer) {
     if (!answer.packed.empty()) throw Error(ErrorKind::kPeer, "packed by " + std::to_string(node));
   };
-  const std::vector<std::string> sentences = {"it sent 1 numbers and 1 weights, expected 2 and 1",
-                                              "it sent 2 numbers and 0 weights, expected 2 and 1",
+  picky.check_words = [](std::span<const std::uint64_t> words) {
+    if (words[0] != 5) throw Error(ErrorKind::kPeer, "its word is " + std::to_string(words[0]));
+  };
+  const std::vector<std::string> sentences = {"it sent 1 words, 1 numbers and 1 weights, expected 1, 2 and 1",
+                                              "it sent 1 words, 2 numbers and 0 weights, expected 1, 2 and 1",
                                               "it sent a report of 101 bytes, expected at most 100",
                                               "it sent a number that is not finite",
                                               "it sent a number that is not finite",
-                                              "packed by 4"};
-  for (std::uint32_t task = 1; task <= 6; ++task) {
+                                              "packed by 4",
+                                              "it sent 2 words, 2 numbers and 1 weights, expected 1, 2 and 1",
+                                              "its word is 6"};
+  for (std::uint32_t task = 1; task <= 8; ++task) {
     const CohortOutcome outcome = engine->run({.task = task}, first(9), picky, {.quorum = 2});
     EXPECT_EQ(outcome.sums.numbers, (std::vector<double>{8.0, 16.0})) << task;
     EXPECT_EQ(outcome.sums.weights, std::vector<double>{8.0}) << task;
+    EXPECT_EQ(outcome.sums.words, std::vector<std::uint64_t>{40}) << task;
     ASSERT_EQ(outcome.failed.size(), 1U) << task;
     EXPECT_EQ(outcome.failed[0].node, 4);
     EXPECT_EQ(outcome.failed[0].kind, ErrorKind::kPeer);

@@ -38,10 +38,11 @@ NodeProgramFactory programs(const Work& work) {
   return [work] { return std::make_unique<FunctionProgram>(work); };
 }
 
-/// Numbers of very different size, so that their sum depends on its order.
+/// Numbers of very different size, so that their sum depends on its order, and words of which every sum wraps around.
 Answer rough_answer(const NodeCall& call) {
   Rng rng(call.request.round, static_cast<std::uint64_t>(call.to.node));
   Answer answer;
+  for (int i = 0; i < 10; ++i) answer.words.push_back(rng() | std::uint64_t{1} << 63);
   for (int i = 0; i < 20; ++i) answer.numbers.push_back(std::exp(20.0 * rng.normal()));
   for (const float weight : call.request.weights)
     answer.weights.push_back(weight * static_cast<float>(rng.normal() * std::exp(10.0 * rng.normal())));
@@ -60,7 +61,7 @@ std::vector<Addressee> cohort_of(const std::vector<Index>& nodes) {
 }
 
 const Request kRequest{.task = 3, .round = 5, .body = Bytes(20), .weights = std::vector<float>(300, 0.5F)};
-const AnswerTerms kTerms{.numbers = 20, .weights = 300, .report = 100};
+const AnswerTerms kTerms{.words = 10, .numbers = 20, .weights = 300, .report = 100};
 const std::vector<Index> kAll{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
 
 void need_same(const CohortOutcome& found, const CohortOutcome& expected) {

@@ -234,7 +234,7 @@ void WorkerPool::work(const std::stop_token& stop) {
       if (failure)
         job.sum.skip(to.node);
       else
-        job.sum.add(to.node, std::move(answer.numbers), std::move(answer.weights));
+        job.sum.add(to.node, std::move(answer.words), std::move(answer.numbers), std::move(answer.weights));
     } catch (...) {
       broken = std::current_exception();  // there is no memory for the sum
     }

@@ -19,14 +19,14 @@ constexpr std::chrono::milliseconds kAliveInterval{500};
 
 /// What rank 0 tells all others.
 struct Call {
-  bool last = false;                                   // there is nothing more to do
-  std::uint64_t numbers = 0, weights = 0, report = 0;  // AnswerTerms
-  std::vector<Addressee> cohort;                       // the whole of it: ranges are known by who is in it
+  bool last = false;                                              // there is nothing more to do
+  std::uint64_t words = 0, numbers = 0, weights = 0, report = 0;  // AnswerTerms
+  std::vector<Addressee> cohort;                                  // the whole of it: ranges are known by who is in it
   Request request;
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit& visit) {
-    visit(self.last, self.numbers, self.weights, self.report, self.cohort, self.request);
+    visit(self.last, self.words, self.numbers, self.weights, self.report, self.cohort, self.request);
   }
 };
 
@@ -107,7 +107,8 @@ class MpiEngine : public Engine {
     const auto meanwhile = [&] {
       if (Clock::now() - told > std::chrono::milliseconds(50)) tell();
     };
-    Call call{.numbers = terms.numbers,
+    Call call{.words = terms.words,
+              .numbers = terms.numbers,
               .weights = terms.weights,
               .report = terms.report,
               .cohort = {cohort.begin(), cohort.end()},
@@ -177,7 +178,8 @@ void serve_mpi(MpiContext& mpi, Index nodes, NodeProgramFactory make_program, co
     Clock::time_point said = Clock::now();
     try {
       check_cohort(call.cohort, nodes);
-      const AnswerTerms terms{.numbers = call.numbers,
+      const AnswerTerms terms{.words = call.words,
+                              .numbers = call.numbers,
                               .weights = call.weights,
                               .report = call.report,
                               .accept = [&](Index node, Answer& answer) {
