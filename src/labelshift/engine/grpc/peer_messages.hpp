@@ -1,0 +1,143 @@
+#pragma once
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/engine/grpc/run_card.hpp"
+#include "labelshift/engine/wire.hpp"
+
+// The messages of federation.proto as plain structs, checked as far as one message alone can be. What came over the
+// network becomes one of these or is refused by Error{kPeer}.
+
+namespace labelshift::peer {
+
+inline constexpr std::size_t kPieceBytes = 256 * 1024;
+inline constexpr std::size_t kMostMessageBytes = kMostSettingsBytes + 64 * 1024;  // a card is the largest message
+inline constexpr std::size_t kMostNameBytes = 256;
+inline constexpr std::size_t kMostSentenceBytes = 1000;
+
+using Digest = std::array<std::byte, 32>;  // SHA-256
+using SessionId = std::array<std::byte, 16>;
+
+Digest digest_of(std::span<const std::byte> bytes);
+/// 64 hexadecimal digits.
+std::string hexadecimal(const Digest& digest);
+
+struct CallId {
+  std::string run;
+  std::uint64_t serial = 0;
+  std::uint64_t round = 0;
+  bool operator==(const CallId&) const = default;
+};
+
+struct Piece {
+  CallId call;
+  bool own = false;
+  std::uint64_t offset = 0;
+  std::string data;  // not empty
+  bool operator==(const Piece&) const = default;
+};
+
+struct Hello {
+  std::uint32_t protocol = 0;
+  std::string name;
+  SessionId session{};
+  bool operator==(const Hello&) const = default;
+};
+
+struct AnswerHead {
+  CallId call;
+  std::uint64_t size = 0;
+  Digest sha256{};
+  bool operator==(const AnswerHead&) const = default;
+};
+
+struct Failure {
+  CallId call;
+  std::optional<ErrorKind> kind;  // nothing: a bug
+  Remedy remedy = Remedy::kNone;
+  std::string sentence;  // fit for a terminal
+  bool operator==(const Failure&) const = default;
+};
+
+using FromNode = std::variant<Hello, AnswerHead, Piece, Failure>;
+
+struct Card {
+  RunCard run;
+  Index node = 0;
+  Index nodes = 0;
+  bool operator==(const Card&) const = default;
+};
+
+struct RequestHead {
+  CallId call;
+  std::uint64_t own_size = 0;
+  Digest own_sha256{};
+  std::uint64_t size = 0;
+  Digest sha256{};
+  bool operator==(const RequestHead&) const = default;
+};
+
+struct Cancel {
+  CallId call;
+  bool operator==(const Cancel&) const = default;
+};
+
+struct Done {
+  std::string run;
+  bool operator==(const Done&) const = default;
+};
+
+using FromCoordinator = std::variant<Card, RequestHead, Piece, Cancel, Done>;
+
+FromNode parse_from_node(std::span<const std::byte> bytes);
+FromCoordinator parse_from_coordinator(std::span<const std::byte> bytes);
+std::string encode(const FromNode& message);
+std::string encode(const FromCoordinator& message);
+
+/// For gRPC. Copies of a buffer share its bytes.
+grpc::ByteBuffer to_buffer(std::string bytes);
+FromNode from_node(const grpc::ByteBuffer& buffer);
+FromCoordinator from_coordinator(const grpc::ByteBuffer& buffer);
+
+/// Messages of a type, `FromNode` or `FromCoordinator`, that carry the bytes in order.
+template <typename Message>
+std::vector<grpc::ByteBuffer> pieces_of(const CallId& call, bool own, std::span<const std::byte> bytes) {
+  std::vector<grpc::ByteBuffer> pieces;
+  for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
+    const auto part = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
+    pieces.push_back(
+        to_buffer(encode(Message(Piece{call, own, at, {reinterpret_cast<const char*>(part.data()), part.size()}}))));
+  }
+  return pieces;
+}
+
+/// Puts a message together whose length and digest were announced.
+class Assembly {
+ public:
+  /// Throws Error{kPeer} if that is more than `most`, and allocates nothing.
+  Assembly(std::uint64_t size, const Digest& sha256, std::uint64_t most);
+
+  /// Throws Error{kPeer} unless the piece begins where the last ended and ends where the message does at the latest.
+  void add(std::uint64_t offset, std::string_view data);
+  bool complete() const { return bytes_.size() == size_; }
+  std::uint64_t size() const { return size_; }
+  std::uint64_t missing() const { return size_ - bytes_.size(); }
+  /// Throws Error{kPeer} if the bytes have another digest.
+  Bytes take();
+
+ private:
+  std::uint64_t size_;
+  Digest sha256_;
+  Bytes bytes_;
+};
+
+}  // namespace labelshift::peer
