@@ -218,11 +218,12 @@ class NodeVerifier : public grpc::experimental::ExternalCertificateVerifier {
               grpc::Status* status) override {
     *status = grpc::Status(StatusCode::UNAUTHENTICATED, "no certificate that is believed here");
     try {
-      const auto chain = request->peer_cert_full_chain(), own = request->peer_cert();
-      const std::string_view shown_chain(chain.data(), chain.size()), shown_own(own.data(), own.size());
-      std::string name;
-      if (const auto problem =
-              certificate_problem(shown_chain.empty() ? shown_own : shown_chain, authority_, TlsRole::kNode)) {
+      // What gRPC calls the full chain is without the node's own certificate here, so that its first is anybody's.
+      const auto own = request->peer_cert(), others = request->peer_cert_full_chain();
+      const std::string_view shown_own(own.data(), own.size());
+      std::string chain(shown_own), name;
+      if (!chain.empty()) chain.append(others.data(), others.size());
+      if (const auto problem = certificate_problem(chain, authority_, TlsRole::kNode)) {
         if (!shown_own.empty()) name = name_in(shown_own);
         log_->of_stranger(fmt::format("refused a connection{}: its certificate {}",
                                       name.empty() ? "" : " that calls itself " + shown(name), *problem));

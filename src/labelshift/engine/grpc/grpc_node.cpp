@@ -304,9 +304,10 @@ void NodeHost::connect(Seat& seat) {
 std::string reason_of(const grpc::Status& status) {
   const std::string& words = status.error_message();
   const auto says = [&](const char* what) { return words.find(what) != std::string::npos; };
-  if (says("CERTIFICATE_VERIFY_FAILED") || says("certificate verify failed"))
-    return "the coordinator's certificate has expired or is not signed by the authority that is believed here";
   if (says("is not in peer certificate")) return "the coordinator's certificate is not for the host that was dialled";
+  if (says("Ssl handshake failed"))
+    return "the coordinator's certificate has expired or is not signed by the authority that is believed here, or it "
+           "speaks no TLS";
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE && says("Socket closed"))
     return "the coordinator closed the connection; if it does so at once, it does not believe the node's certificate";
   return printable(words.substr(0, 300));
