@@ -91,11 +91,11 @@ class RawNode {
   bool finished_ = false;
 };
 
-/// A coordinator that says the same to everybody who comes, and listens.
+/// A coordinator that says the same to everybody who comes, and listens. It leaves the first `cut` of them.
 class RawCoordinator
     : labelshift::wire::v1::Federation::WithRawCallbackMethod_Attend<labelshift::wire::v1::Federation::Service> {
  public:
-  explicit RawCoordinator(std::vector<std::string> messages) : messages_(std::move(messages)) {
+  explicit RawCoordinator(std::vector<std::string> messages, int cut = 0) : messages_(std::move(messages)), cut_(cut) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(this);
@@ -114,37 +114,43 @@ class RawCoordinator
  private:
   class Reactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
    public:
-    explicit Reactor(RawCoordinator& of) : of_(of) {
+    Reactor(RawCoordinator& of, bool cut) : of_(of), cut_(cut) {
       StartRead(&read_);
       OnWriteDone(true);
     }
     void OnWriteDone(bool good) override {
+      if (good && at_ == of_.messages_.size() && cut_) end();
       if (!good || at_ >= of_.messages_.size()) return;
       written_ = peer::to_buffer(of_.messages_[at_++]);
       StartWrite(&written_);
     }
     void OnReadDone(bool good) override {
-      if (!good) return Finish(grpc::Status::OK);
+      if (!good) return end();
       peer::FromNode message = peer::from_node(read_);
       if (!std::holds_alternative<peer::Hello>(message)) {
         const std::lock_guard lock(of_.mutex_);
         of_.came_.push_back(std::move(message));
       }
-      StartRead(&read_);
+      if (!ended_) StartRead(&read_);
     }
     void OnDone() override { delete this; }
 
    private:
+    void end() {
+      if (!ended_.exchange(true)) Finish({grpc::StatusCode::UNAVAILABLE, "lost"});
+    }
     RawCoordinator& of_;
+    const bool cut_;
+    std::atomic<bool> ended_ = false;
     std::size_t at_ = 0;
     grpc::ByteBuffer read_, written_;
   };
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Attend(grpc::CallbackServerContext*) override {
-    ++visits_;
-    return new Reactor(*this);
+    return new Reactor(*this, ++visits_ <= cut_);
   }
 
   const std::vector<std::string> messages_;
+  const int cut_;
   int port_ = 0;
   std::atomic<int> visits_ = 0;
   mutable std::mutex mutex_;

@@ -359,8 +359,7 @@ GrpcEnd NodeHost::serve(const std::function<bool()>& stop) {
       if (now - seat->reached > settings_.give_up_after)
         throw Error(ErrorKind::kPeer,
                     fmt::format("{} could not reach the coordinator at {} for {}: {}", seat->name, endpoint_.text(),
-                                std::chrono::duration_cast<std::chrono::seconds>(settings_.give_up_after),
-                                seat->trouble.empty() ? "it did not answer" : seat->trouble));
+                                settings_.give_up_after, seat->trouble.empty() ? "it did not answer" : seat->trouble));
       if (!seat->stream && seat->next_try <= now) connect(*seat);
     }
     const std::vector<std::shared_ptr<Stream>> ended = std::exchange(ended_, {});
