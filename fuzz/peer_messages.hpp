@@ -37,7 +37,7 @@ auto read_twice(std::span<const std::byte> bytes) -> std::optional<decltype(kPar
 /// Puts a piece where a message of 1,000 bytes has 100 already.
 inline void assemble(const peer::Piece& piece) {
   try {
-    peer::Assembly assembly(1000, {}, 1000);
+    peer::Assembly assembly(1000, 0, 1000);
     assembly.add(0, std::string(100, 'x'));
     assembly.add(piece.offset, piece.data);
     if (assembly.missing() + 100 + piece.data.size() != 1000) throw std::logic_error("bytes were lost");

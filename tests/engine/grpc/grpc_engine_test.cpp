@@ -204,7 +204,7 @@ TEST(GrpcEngine, ANodeThatComesBackIsAskedAgainAndCountsOnce) {
     serials.push_back(call.serial);
     const Answer answer{.numbers = std::vector<double>(20, 1.0), .weights = std::vector<float>(300, 1.0F)};
     const Bytes bytes = to_bytes(answer);
-    first_time.send(peer::AnswerHead{call, bytes.size(), peer::digest_of(bytes)});
+    first_time.send(peer::AnswerHead{call, bytes.size(), peer::crc32_of(bytes)});
     first_time.leave();  // in the middle of its answer
     RawNode again(engine->address());
     again.hello("node-1");
@@ -269,10 +269,10 @@ std::vector<Forgery> forgeries() {
       {"BadChecksum",
        [](RawNode& node, const peer::CallId& call) {
          const Bytes bytes = to_bytes(kGoodAnswer);
-         node.send(peer::AnswerHead{call, bytes.size(), {}});
+         node.send(peer::AnswerHead{call, bytes.size(), 7});
          node.pieces(call, bytes);
        },
-       "another digest than was announced"},
+       "another checksum than was announced"},
       {"PieceOfNothing", [](RawNode& node, const peer::CallId& call) { node.pieces(call, Bytes(10)); },
        "a piece of nothing"},
       {"PieceTooLong",
@@ -296,7 +296,7 @@ std::vector<Forgery> forgeries() {
       {"NoAnswerInside",
        [](RawNode& node, const peer::CallId& call) {
          const Bytes bytes(100, std::byte{0xff});
-         node.send(peer::AnswerHead{call, bytes.size(), peer::digest_of(bytes)});
+         node.send(peer::AnswerHead{call, bytes.size(), peer::crc32_of(bytes)});
          node.pieces(call, bytes);
        },
        "a message ends"},

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -21,17 +22,17 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 TEST(PeerMessages, ComeBackAsTheyWereSent) {
   SessionId session;
   session.fill(std::byte{7});
-  const Digest digest = digest_of(bytes_of("abc"));
-  EXPECT_EQ(hexadecimal(digest), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(crc32_of(bytes_of("123456789")), 0xcbf43926);
+  EXPECT_EQ(hexadecimal(digest_of(bytes_of("abc"))),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   for (const FromNode& message :
-       {FromNode(Hello{3, "north", session}), FromNode(AnswerHead{kCall, 1000, digest}),
+       {FromNode(Hello{3, "north", session}), FromNode(AnswerHead{kCall, 1000, 0xcbf43926}),
         FromNode(Piece{kCall, false, 12, "abc"}), FromNode(Failure{kCall, ErrorKind::kInput, Remedy::kCpu, "no data"}),
         FromNode(Failure{kCall, std::nullopt, Remedy::kNone, "a bug"})})
     EXPECT_EQ(parse_from_node(bytes_of(encode(message))), message);
   for (const FromCoordinator& message :
-       {FromCoordinator(Card{{"run", "seed = 1", 2}, 4, 5}),
-        FromCoordinator(RequestHead{kCall, 32, digest, 100, digest}), FromCoordinator(Piece{kCall, true, 12, "abc"}),
-        FromCoordinator(Cancel{kCall}), FromCoordinator(Done{"run"})})
+       {FromCoordinator(Card{{"run", "seed = 1", 2}, 4, 5}), FromCoordinator(RequestHead{kCall, 32, 1, 100, 2}),
+        FromCoordinator(Piece{kCall, true, 12, "abc"}), FromCoordinator(Cancel{kCall}), FromCoordinator(Done{"run"})})
     EXPECT_EQ(parse_from_coordinator(bytes_of(encode(message))), message);
 }
 
@@ -52,32 +53,33 @@ TEST(PeerMessages, ArePrintableAndOfLimitedLength) {
 TEST(PeerMessages, ArePutTogetherFromPieces) {
   Bytes bytes(600'000);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7 >> 3);
-  const auto pieces = pieces_of<FromNode>(kCall, false, bytes);
+  const auto pieces = pieces_of(kCall, false, std::make_shared<const Bytes>(bytes));
   ASSERT_EQ(pieces.size(), 3U);
-  Assembly assembly(bytes.size(), digest_of(bytes), bytes.size());
+  Assembly assembly(bytes.size(), crc32_of(bytes), bytes.size());
   for (const grpc::ByteBuffer& buffer : pieces) {
     EXPECT_FALSE(assembly.complete());
     const auto piece = std::get<Piece>(from_node(buffer));
     EXPECT_EQ(piece.call, kCall);
+    EXPECT_EQ(FromCoordinator(piece), from_coordinator(buffer));
     assembly.add(piece.offset, piece.data);
   }
   EXPECT_TRUE(assembly.complete());
-  EXPECT_EQ(assembly.take(), bytes);
+  EXPECT_TRUE(std::ranges::equal(bytes_of(assembly.take()), bytes));
 }
 
-TEST(PeerMessages, AreRefusedWhereLengthPlaceOrDigestIsWrong) {
+TEST(PeerMessages, AreRefusedWhereLengthPlaceOrChecksumIsWrong) {
   expect_error(ErrorKind::kPeer,
                "it announces 11 bytes, expected at most 10; does it run this version, with the same data columns and "
                "model?",
-               [] { Assembly(11, {}, 10); });
-  Assembly assembly(10, {}, 10);
+               [] { Assembly(11, 0, 10); });
+  Assembly assembly(10, 1, 10);
   assembly.add(0, "01234");
   for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{6}, ~std::uint64_t{0}})
     EXPECT_THROW(assembly.add(offset, "5"), Error);
   EXPECT_THROW(assembly.add(5, "567890"), Error);
   assembly.add(5, "56789");
   expect_error(ErrorKind::kPeer,
-               "a message has another digest than was announced; look for a fault in the network or the sender",
+               "a message has another checksum than was announced; look for a fault in the network or the sender",
                [&] { assembly.take(); });
 }
 

@@ -40,11 +40,12 @@ class RawNode {
   void hello(const std::string& name) { send(peer::Hello{kProtocolVersion, name, session}); }
   /// The pieces of an answer, without its head.
   void pieces(const peer::CallId& call, const Bytes& bytes) {
-    for (const grpc::ByteBuffer& piece : peer::pieces_of<peer::FromNode>(call, false, bytes)) stream_->Write(piece);
+    for (const grpc::ByteBuffer& piece : peer::pieces_of(call, false, std::make_shared<const Bytes>(bytes)))
+      stream_->Write(piece);
   }
   void answer(const peer::CallId& call, const Answer& answer) {
     const Bytes bytes = to_bytes(answer);
-    send(peer::AnswerHead{call, bytes.size(), peer::digest_of(bytes)});
+    send(peer::AnswerHead{call, bytes.size(), peer::crc32_of(bytes)});
     pieces(call, bytes);
   }
 

@@ -162,10 +162,10 @@ struct CallState {
         quorum(quorum_),
         sum(nodes, whole),
         positions(cohort_.size()) {
-    const Bytes bytes = to_bytes(request);
-    request_size = bytes.size();
-    request_sha256 = peer::digest_of(bytes);
-    pieces = peer::pieces_of<peer::FromCoordinator>(id, /*own=*/false, bytes);
+    const auto bytes = std::make_shared<const Bytes>(to_bytes(request));
+    request_size = bytes->size();
+    request_crc32 = peer::crc32_of(*bytes);
+    pieces = peer::pieces_of(id, /*own=*/false, bytes);
   }
 
   const CallId id;
@@ -177,7 +177,7 @@ struct CallState {
   std::vector<Position> positions;
   std::vector<ByteBuffer> pieces;  // of the request, the same for all
   std::uint64_t request_size = 0;
-  peer::Digest request_sha256{};
+  std::uint32_t request_crc32 = 0;
   std::vector<Index> to_skip;  // nodes that failed, for the thread of run() to take out of the sum
   std::size_t checking = 0, contributed = 0, failed = 0;
   bool over = false;  // nobody is waited for any more
@@ -613,17 +613,16 @@ void Coordinator::handle(Session& session, peer::Hello& hello) {
 void Coordinator::ask(Session& session, std::size_t position) {
   const Addressee& to = call_->cohort[position];
   CallState::Position& state = call_->positions[position];
-  const Bytes own = to_bytes(to);
+  const auto own = std::make_shared<const Bytes>(to_bytes(to));
   session.forget_call();
   session.send(peer::to_buffer(peer::encode(peer::FromCoordinator(peer::RequestHead{
-                   call_->id, own.size(), peer::digest_of(own), call_->request_size, call_->request_sha256}))),
+                   call_->id, own->size(), peer::crc32_of(*own), call_->request_size, call_->request_crc32}))),
                true);
-  for (ByteBuffer& piece : peer::pieces_of<peer::FromCoordinator>(call_->id, /*own=*/true, own))
-    session.send(std::move(piece), true);
+  for (ByteBuffer& piece : peer::pieces_of(call_->id, /*own=*/true, own)) session.send(std::move(piece), true);
   for (const ByteBuffer& piece : call_->pieces) session.send(piece, true);
   state.phase = CallState::Phase::kAsked;
-  traffic_.down += own.size() + call_->request_size;
-  if (!std::exchange(state.counted, true)) call_->traffic.down += own.size() + call_->request_size;
+  traffic_.down += own->size() + call_->request_size;
+  if (!std::exchange(state.counted, true)) call_->traffic.down += own->size() + call_->request_size;
 }
 
 /// What is announced is not to be had; its pieces are read and forgotten.
@@ -657,7 +656,7 @@ void Coordinator::handle(Session& session, peer::AnswerHead& head) {
   const std::uint64_t most = std::min<std::uint64_t>(
       settings_.limits.most_bytes, encoded_size(Answer{}) + terms.numbers * sizeof(double) +
                                        terms.weights * sizeof(float) + kPackedOverhead + terms.report);
-  peer::Assembly assembly(head.size, head.sha256, most);
+  peer::Assembly assembly(head.size, head.crc32, most);
   if (head.size == 0) throw Error(ErrorKind::kPeer, "it announces an answer of 0 bytes");
   const std::uint64_t others = receiving();
   session.incoming.emplace(Session::Incoming{.call = head.call, .left = head.size, .assembly = std::move(assembly)});
@@ -669,12 +668,13 @@ void Coordinator::handle(Session& session, peer::Piece& piece) {
   auto& incoming = session.incoming;
   if (!incoming || incoming->call != piece.call || piece.own)
     throw Error(ErrorKind::kPeer, "it sends a piece of nothing that it announced");
-  if (piece.data.size() > incoming->left)
+  const std::size_t size = piece.data.size();
+  if (size > incoming->left)
     throw Error(ErrorKind::kPeer,
-                fmt::format("it sends a piece of {} bytes where {} were to come", piece.data.size(), incoming->left));
+                fmt::format("it sends a piece of {} bytes where {} were to come", size, incoming->left));
   incoming->progress = Clock::now();
-  if (incoming->assembly) incoming->assembly->add(piece.offset, piece.data);
-  incoming->left -= piece.data.size();
+  if (incoming->assembly) incoming->assembly->add(piece.offset, std::move(piece.data));
+  incoming->left -= size;
   if (incoming->left > 0) return;
   Session::Incoming whole = std::move(*incoming);
   incoming.reset();
@@ -798,7 +798,8 @@ void Coordinator::check(Work work) {
   try {
     Answer answer;
     try {
-      answer = from_bytes<Answer>(work.answer.take());
+      const std::string bytes_of_it = work.answer.take();
+      answer = from_bytes<Answer>(std::as_bytes(std::span(bytes_of_it)));
     } catch (...) {
       forged = true;
       throw;

@@ -438,8 +438,8 @@ void NodeHost::handle(Seat& seat, peer::RequestHead& head) {
     throw Error(ErrorKind::kPeer,
                 fmt::format("it asks for run {}, but announced {}", shown(head.call.run), shown(seat.card->run.run)));
   if (head.own_size == 0 || head.size == 0) throw Error(ErrorKind::kPeer, "it announces a request of 0 bytes");
-  peer::Assembly own(head.own_size, head.own_sha256, settings_.most_bytes);
-  peer::Assembly shared(head.size, head.sha256, settings_.most_bytes - head.own_size);
+  peer::Assembly own(head.own_size, head.own_crc32, settings_.most_bytes);
+  peer::Assembly shared(head.size, head.crc32, settings_.most_bytes - head.own_size);
   seat.incoming.reset(new Job{seat, seat.card->node, head, seat.programs, std::move(own), std::move(shared)});
 }
 
@@ -447,7 +447,7 @@ void NodeHost::handle(Seat& seat, peer::Piece& piece) {
   const std::shared_ptr<Job> job = seat.incoming;
   if (!job || job->head.call != piece.call || piece.own == job->own.complete())
     throw Error(ErrorKind::kPeer, "it sends a piece of nothing that it announced");
-  (piece.own ? job->own : job->shared).add(piece.offset, piece.data);
+  (piece.own ? job->own : job->shared).add(piece.offset, std::move(piece.data));
   if (!job->shared.complete()) return;
   seat.incoming.reset();
   if (seat.job && seat.job->head == job->head) {
@@ -526,9 +526,15 @@ void NodeHost::work(const std::stop_token& stop) {
   }
 }
 
+template <typename Message>
+Message read(peer::Assembly& assembly) {
+  const std::string bytes = assembly.take();
+  return from_bytes<Message>(std::as_bytes(std::span(bytes)));
+}
+
 void NodeHost::answer(Job& job, NodeProgram& program) {
-  const Addressee to = from_bytes<Addressee>(job.own.take());
-  const Request request = from_bytes<Request>(job.shared.take());
+  const Addressee to = read<Addressee>(job.own);
+  const Request request = read<Request>(job.shared);
   if (to.node != job.node)
     throw Error(ErrorKind::kPeer,
                 fmt::format("it was asked as node {}, but was told that it is node {}", to.node + 1, job.node + 1));
@@ -537,12 +543,17 @@ void NodeHost::answer(Job& job, NodeProgram& program) {
                 fmt::format("it was asked for round {} in a message of round {}", request.round, job.head.call.round));
   job.facts.task = request.task;
   const Answer answer = program.run({to, request, job.head.call.serial, job.cancelled});
-  const Bytes bytes = to_bytes(answer);
-  job.facts = {request.task,         answer.numbers.size(), answer.weights.size(), answer.packed.size(),
-               answer.report.size(), bytes.size(),          peer::digest_of(bytes)};
-  job.first = peer::encode(peer::FromNode(peer::AnswerHead{job.head.call, bytes.size(), job.facts.sha256}));
+  const auto bytes = std::make_shared<const Bytes>(to_bytes(answer));
+  job.facts = {.task = request.task,
+               .numbers = answer.numbers.size(),
+               .weights = answer.weights.size(),
+               .packed = answer.packed.size(),
+               .report = answer.report.size(),
+               .bytes = bytes->size()};
+  if (!settings_.sent_log.empty()) job.facts.sha256 = peer::digest_of(*bytes);
+  job.first = peer::encode(peer::FromNode(peer::AnswerHead{job.head.call, bytes->size(), peer::crc32_of(*bytes)}));
   job.messages = {peer::to_buffer(job.first)};
-  for (ByteBuffer& piece : peer::pieces_of<peer::FromNode>(job.head.call, /*own=*/false, bytes))
+  for (ByteBuffer& piece : peer::pieces_of(job.head.call, /*own=*/false, bytes))
     job.messages.push_back(std::move(piece));
 }
 

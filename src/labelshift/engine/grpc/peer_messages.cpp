@@ -1,7 +1,9 @@
 #include "labelshift/engine/grpc/peer_messages.hpp"
 
 #include <fmt/format.h>
+#include <grpcpp/support/proto_buffer_reader.h>
 #include <openssl/evp.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <new>
@@ -86,13 +88,70 @@ struct Overloaded : Cases... {
   using Cases::operator()...;
 };
 
-/// The bytes of a buffer, which may lie in several parts.
-template <typename Parse>
-auto parse_buffer(const grpc::ByteBuffer& buffer, const Parse& parse) {
-  grpc::Slice slice;
-  if (!buffer.TrySingleSlice(&slice).ok() && !buffer.DumpToSingleSlice(&slice).ok())
-    refuse("bytes that cannot be read");
-  return parse(std::as_bytes(std::span(slice.begin(), slice.size())));
+[[noreturn]] void refuse_bytes() {
+  refuse("bytes that are none of the protocol");
+}
+
+template <typename Message>
+Message parse_bytes(std::span<const std::byte> bytes) {
+  Message message;
+  if (bytes.size() > kMostMessageBytes || !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    refuse_bytes();
+  return message;
+}
+
+/// The same without a copy of what lies in many places.
+template <typename Message>
+Message parse_buffer(const grpc::ByteBuffer& buffer) {
+  grpc::ByteBuffer same(buffer);
+  grpc::ProtoBufferReader reader(&same);
+  Message message;
+  if (!reader.status().ok() || !message.ParseFromZeroCopyStream(&reader)) refuse_bytes();
+  return message;
+}
+
+void put_varint(std::string& to, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) to += static_cast<char>(value | 0x80);
+  to += static_cast<char>(value);
+}
+
+FromNode read(pb::FromNode from) {
+  switch (from.kind_case()) {
+    case pb::FromNode::kHello: {
+      const pb::Hello& hello = from.hello();
+      return Hello{hello.protocol(), text(hello.name(), kMostNameBytes, "a name"),
+                   fixed<SessionId>(hello.session(), "a session")};
+    }
+    case pb::FromNode::kAnswer:
+      return AnswerHead{read(from.answer().call()), from.answer().size(), from.answer().crc32()};
+    case pb::FromNode::kPiece:
+      return read(*from.mutable_piece());
+    case pb::FromNode::kFailure:
+      return read(from.failure());
+    case pb::FromNode::KIND_NOT_SET:
+      break;
+  }
+  refuse("no kind that is known");
+}
+
+FromCoordinator read(pb::FromCoordinator from) {
+  switch (from.kind_case()) {
+    case pb::FromCoordinator::kCard:
+      return read(from.card());
+    case pb::FromCoordinator::kRequest: {
+      const pb::RequestHead& head = from.request();
+      return RequestHead{read(head.call()), head.own_size(), head.own_crc32(), head.size(), head.crc32()};
+    }
+    case pb::FromCoordinator::kPiece:
+      return read(*from.mutable_piece());
+    case pb::FromCoordinator::kCancel:
+      return Cancel{read(from.cancel().call())};
+    case pb::FromCoordinator::kDone:
+      return Done{text(from.done().run(), kMostRunBytes, "a run")};
+    case pb::FromCoordinator::KIND_NOT_SET:
+      break;
+  }
+  refuse("no kind that is known");
 }
 
 }  // namespace
@@ -112,51 +171,16 @@ std::string hexadecimal(const Digest& digest) {
   return digits;
 }
 
+std::uint32_t crc32_of(std::span<const std::byte> bytes) {
+  return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
+}
+
 FromNode parse_from_node(std::span<const std::byte> bytes) {
-  pb::FromNode from;
-  if (bytes.size() > kMostMessageBytes || !from.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-    refuse("bytes that are none of the protocol");
-  switch (from.kind_case()) {
-    case pb::FromNode::kHello: {
-      const pb::Hello& hello = from.hello();
-      return Hello{hello.protocol(), text(hello.name(), kMostNameBytes, "a name"),
-                   fixed<SessionId>(hello.session(), "a session")};
-    }
-    case pb::FromNode::kAnswer:
-      return AnswerHead{read(from.answer().call()), from.answer().size(),
-                        fixed<Digest>(from.answer().sha256(), "a digest")};
-    case pb::FromNode::kPiece:
-      return read(*from.mutable_piece());
-    case pb::FromNode::kFailure:
-      return read(from.failure());
-    case pb::FromNode::KIND_NOT_SET:
-      break;
-  }
-  refuse("no kind that is known");
+  return read(parse_bytes<pb::FromNode>(bytes));
 }
 
 FromCoordinator parse_from_coordinator(std::span<const std::byte> bytes) {
-  pb::FromCoordinator from;
-  if (bytes.size() > kMostMessageBytes || !from.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-    refuse("bytes that are none of the protocol");
-  switch (from.kind_case()) {
-    case pb::FromCoordinator::kCard:
-      return read(from.card());
-    case pb::FromCoordinator::kRequest: {
-      const pb::RequestHead& head = from.request();
-      return RequestHead{read(head.call()), head.own_size(), fixed<Digest>(head.own_sha256(), "a digest"), head.size(),
-                         fixed<Digest>(head.sha256(), "a digest")};
-    }
-    case pb::FromCoordinator::kPiece:
-      return read(*from.mutable_piece());
-    case pb::FromCoordinator::kCancel:
-      return Cancel{read(from.cancel().call())};
-    case pb::FromCoordinator::kDone:
-      return Done{text(from.done().run(), kMostRunBytes, "a run")};
-    case pb::FromCoordinator::KIND_NOT_SET:
-      break;
-  }
-  refuse("no kind that is known");
+  return read(parse_bytes<pb::FromCoordinator>(bytes));
 }
 
 std::string encode(const FromNode& message) {
@@ -169,7 +193,7 @@ std::string encode(const FromNode& message) {
                         [&](const AnswerHead& from) {
                           write(from.call, *to.mutable_answer()->mutable_call());
                           to.mutable_answer()->set_size(from.size);
-                          to.mutable_answer()->set_sha256(raw(from.sha256));
+                          to.mutable_answer()->set_crc32(from.crc32);
                         },
                         [&](const Piece& from) { write(from, *to.mutable_piece()); },
                         [&](const Failure& from) {
@@ -194,9 +218,9 @@ std::string encode(const FromCoordinator& message) {
                         [&](const RequestHead& from) {
                           write(from.call, *to.mutable_request()->mutable_call());
                           to.mutable_request()->set_own_size(from.own_size);
-                          to.mutable_request()->set_own_sha256(raw(from.own_sha256));
+                          to.mutable_request()->set_own_crc32(from.own_crc32);
                           to.mutable_request()->set_size(from.size);
-                          to.mutable_request()->set_sha256(raw(from.sha256));
+                          to.mutable_request()->set_crc32(from.crc32);
                         },
                         [&](const Piece& from) { write(from, *to.mutable_piece()); },
                         [&](const Cancel& from) { write(from.call, *to.mutable_cancel()->mutable_call()); },
@@ -213,14 +237,39 @@ grpc::ByteBuffer to_buffer(std::string bytes) {
 }
 
 FromNode from_node(const grpc::ByteBuffer& buffer) {
-  return parse_buffer(buffer, parse_from_node);
+  return read(parse_buffer<pb::FromNode>(buffer));
 }
 
 FromCoordinator from_coordinator(const grpc::ByteBuffer& buffer) {
-  return parse_buffer(buffer, parse_from_coordinator);
+  return read(parse_buffer<pb::FromCoordinator>(buffer));
 }
 
-Assembly::Assembly(std::uint64_t size, const Digest& sha256, std::uint64_t most) : size_(size), sha256_(sha256) {
+std::vector<grpc::ByteBuffer> pieces_of(const CallId& call, bool own, const std::shared_ptr<const Bytes>& bytes) {
+  static_assert(static_cast<int>(pb::FromNode::kPiece) == static_cast<int>(pb::FromCoordinator::kPiece));
+  constexpr auto tag = [](int field) { return static_cast<char>(field << 3 | 2); };  // of a field with a length
+  std::vector<grpc::ByteBuffer> pieces;
+  for (std::size_t at = 0; at < bytes->size(); at += kPieceBytes) {
+    const std::size_t size = std::min(kPieceBytes, bytes->size() - at);
+    pb::Piece piece;
+    write(call, *piece.mutable_call());
+    piece.set_own(own);
+    piece.set_offset(at);
+    std::string inner = piece.SerializeAsString() + tag(pb::Piece::kDataFieldNumber);
+    put_varint(inner, size);
+    std::string outer(1, tag(pb::FromNode::kPiece));
+    put_varint(outer, inner.size() + size);
+    // gRPC takes bytes that it may not change, by a pointer that does not say so.
+    auto* const held = new std::shared_ptr<const Bytes>(bytes);
+    const grpc::Slice slices[] = {grpc::Slice(outer + inner),
+                                  grpc::Slice(
+                                      const_cast<std::byte*>(bytes->data() + at), size,
+                                      [](void* one) { delete static_cast<std::shared_ptr<const Bytes>*>(one); }, held)};
+    pieces.emplace_back(slices, 2);
+  }
+  return pieces;
+}
+
+Assembly::Assembly(std::uint64_t size, std::uint32_t crc32, std::uint64_t most) : size_(size), crc32_(crc32) {
   if (size > most)
     throw Error(ErrorKind::kPeer,
                 fmt::format("it announces {} bytes, expected at most {}; does it run this version, with the same data "
@@ -228,19 +277,22 @@ Assembly::Assembly(std::uint64_t size, const Digest& sha256, std::uint64_t most)
                             size, most));
 }
 
-void Assembly::add(std::uint64_t offset, std::string_view data) {
+void Assembly::add(std::uint64_t offset, std::string data) {
   if (offset != bytes_.size() || data.size() > missing())
     throw Error(ErrorKind::kPeer, fmt::format("a piece of {} bytes begins at {}, expected {} with at most {} to follow",
                                               data.size(), offset, bytes_.size(), missing()));
+  if (data.size() == size_) {
+    bytes_ = std::move(data);
+    return;
+  }
   if (bytes_.empty()) bytes_.reserve(size_);
-  const auto* const begin = reinterpret_cast<const std::byte*>(data.data());
-  bytes_.insert(bytes_.end(), begin, begin + data.size());
+  bytes_ += data;
 }
 
-Bytes Assembly::take() {
-  if (digest_of(bytes_) != sha256_)
+std::string Assembly::take() {
+  if (crc32_of(std::as_bytes(std::span(bytes_))) != crc32_)
     throw Error(ErrorKind::kPeer,
-                "a message has another digest than was announced; look for a fault in the network or the sender");
+                "a message has another checksum than was announced; look for a fault in the network or the sender");
   return std::move(bytes_);
 }
 
