@@ -1,0 +1,25 @@
+#pragma once
+
+#include <grpcpp/support/channel_arguments.h>
+
+#include <string>
+
+namespace labelshift {
+
+/// HOST:PORT, where the host may be an IPv6 address in brackets.
+struct Endpoint {
+  std::string host;  // without brackets
+  int port = 0;
+
+  bool is_loopback() const;
+  std::string text() const;
+};
+
+/// Throws Error{kUsage} for what is none.
+Endpoint read_endpoint(const std::string& text);
+
+/// gRPC writes to standard error what peers make it write. This stops it in this process, unless the user asked for it
+/// by gRPC's own variable GRPC_VERBOSITY.
+void silence_grpc();
+
+}  // namespace labelshift

@@ -1,0 +1,593 @@
+#include "labelshift/engine/grpc/grpc_node.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <openssl/rand.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "labelshift/core/base/blas.hpp"
+#include "labelshift/core/base/observer.hpp"
+#include "labelshift/core/base/printable.hpp"
+#include "labelshift/core/base/rng.hpp"
+#include "labelshift/engine/grpc/endpoint.hpp"
+#include "labelshift/engine/grpc/event_log.hpp"
+#include "labelshift/engine/grpc/peer_messages.hpp"
+#include "labelshift/engine/grpc/sent_log.hpp"
+
+namespace labelshift {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using grpc::ByteBuffer;
+using peer::CallId;
+
+constexpr std::chrono::milliseconds kLookInterval{50};
+constexpr std::chrono::seconds kConnectDeadline{10};
+constexpr std::chrono::hours kStreamDeadline{24};  // of the call that a stream is; the node just dials again
+
+class NodeHost;
+struct Seat;
+
+/// A connection of a seat and the stream on it. All but what gRPC calls is under the host's lock.
+class Stream : public grpc::ClientBidiReactor<ByteBuffer, ByteBuffer>, public std::enable_shared_from_this<Stream> {
+ public:
+  Stream(NodeHost& host, Seat& seat, std::shared_ptr<grpc::Channel> channel)
+      : host_(host), seat_(seat), channel_(std::move(channel)), stub_(channel_) {}
+
+  void start() {
+    self_ = shared_from_this();
+    context_.set_deadline(std::chrono::system_clock::now() + kStreamDeadline);
+    stub_.PrepareBidiStreamingCall(&context_, "/labelshift.wire.v1.Federation/Attend", {}, this);
+    AddHold();  // for what is written on other threads
+    StartRead(&read_);
+    StartCall();
+  }
+  void send(ByteBuffer message) {
+    if (!open_) return;
+    queue_.push_back(std::move(message));
+    write();
+  }
+  /// Ends it; OnDone() follows.
+  void cut() {
+    if (!open_) return;
+    close();
+    context_.TryCancel();
+  }
+  bool is_open() const { return open_; }
+  Seat& seat() { return seat_; }
+
+  void OnReadInitialMetadataDone(bool good) override;
+  void OnReadDone(bool good) override;
+  void OnWriteDone(bool good) override;
+  void OnDone(const grpc::Status& status) override;
+
+  std::string reason;  // why it was cut here
+
+ private:
+  void write() {
+    if (writing_ || queue_.empty()) return;
+    written_ = std::move(queue_.front());
+    queue_.pop_front();
+    writing_ = true;
+    StartWrite(&written_);
+  }
+  void close() {
+    open_ = false;
+    queue_.clear();
+    RemoveHold();
+  }
+
+  NodeHost& host_;
+  Seat& seat_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  grpc::GenericStub stub_;
+  grpc::ClientContext context_;
+  std::shared_ptr<Stream> self_;  // until gRPC needs it no more
+  ByteBuffer read_, written_;
+  std::deque<ByteBuffer> queue_;
+  bool open_ = true, writing_ = false;
+};
+
+/// The programs of a run, for all workers.
+struct RunPrograms {
+  explicit RunPrograms(RunCard card_) : card(std::move(card_)) {}
+  const RunCard card;
+  std::mutex mutex;
+  NodeProgramFactory make;  // once it is needed
+};
+
+/// A request and what comes of it.
+struct Job {
+  Seat& seat;
+  Index node;
+  peer::RequestHead head;
+  std::shared_ptr<RunPrograms> programs;
+  peer::Assembly own, shared;  // until it is begun
+  std::atomic<bool> cancelled = false;
+  bool queued = false;
+  // What came of it, to be sent, again if need be.
+  bool answered = false, sent = false;
+  SentLog::AnswerFacts facts;
+  std::string sentence;              // of a failure
+  std::string first;                 // the first message
+  std::vector<ByteBuffer> messages;  // all, the first among them
+};
+
+struct Seat {
+  std::string name;
+  std::shared_ptr<grpc::ChannelCredentials> credentials;
+  peer::SessionId session{};
+
+  std::shared_ptr<Stream> stream;  // while there is one
+  bool accepted = false;           // the coordinator knows who it is
+  bool attending = false;          // and has told it what is going on
+  bool done = false;               // and that nothing more is to do
+  int failures = 0;                // in a row
+  Clock::time_point next_try = Clock::now();
+  Clock::time_point reached = Clock::now();  // the last time
+  std::string trouble;                       // why it could not be, last
+  std::optional<peer::Card> card;
+  std::shared_ptr<RunPrograms> programs;
+  std::shared_ptr<Job> incoming;  // a request that has not come whole
+  std::shared_ptr<Job> job;       // the last that has
+};
+
+class NodeHost {
+ public:
+  NodeHost(const GrpcNodeSettings& settings, const GrpcProgramMaker& make_programs);
+  ~NodeHost();
+
+  GrpcEnd serve(const std::function<bool()>& stop);
+
+  // What streams call.
+  void accepted(Stream& stream);
+  void came(Stream& stream, const ByteBuffer& buffer);
+  void lost(Stream& stream, const grpc::Status& status);
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  void handle(Seat& seat, peer::Card& card);
+  void handle(Seat& seat, peer::RequestHead& head);
+  void handle(Seat& seat, peer::Piece& piece);
+  void handle(Seat& seat, peer::Cancel& cancel);
+  void handle(Seat& seat, peer::Done& done);
+
+  void connect(Seat& seat);
+  void drop(Seat& seat);
+  void enqueue(std::shared_ptr<Job> job);
+  void fail(std::exception_ptr why);
+  void work(const std::stop_token& stop);
+  void answer(Job& job, NodeProgram& program);
+  void refuse(Job& job, const NodeFailure& failure);
+  void send(Job& job);
+
+  const GrpcNodeSettings& settings_;
+  const GrpcProgramMaker& make_programs_;
+  const Endpoint endpoint_;
+  const int blas_threads_ = blas_threads();  // of the maker's thread: bits must not depend on who computes
+  EventLog log_;
+  SentLog sent_;
+  Rng jitter_;
+  std::mutex mutex_;  // for all below
+  std::condition_variable changed_;
+  std::condition_variable_any job_there_;
+  std::vector<std::unique_ptr<Seat>> seats_;
+  std::vector<std::shared_ptr<Stream>> ended_;  // to be destroyed by the thread that serves, not by gRPC's
+  std::size_t streams_ = 0;                     // that have not ended
+  std::deque<std::shared_ptr<Job>> jobs_;
+  std::exception_ptr failure_;
+  bool closing_ = false;
+  std::vector<std::jthread> workers_;  // last: they are stopped and joined before anything else goes
+};
+
+// ---- streams
+
+void Stream::OnReadInitialMetadataDone(bool good) {
+  if (good) host_.accepted(*this);
+}
+
+void Stream::OnReadDone(bool good) {
+  if (good) host_.came(*this, read_);
+  const std::lock_guard lock(host_.mutex());
+  read_.Clear();
+  if (!open_) return;
+  if (good)
+    StartRead(&read_);
+  else
+    close();
+}
+
+void Stream::OnWriteDone(bool good) {
+  const std::lock_guard lock(host_.mutex());
+  writing_ = false;
+  written_.Clear();
+  if (open_ && good) write();
+}
+
+void Stream::OnDone(const grpc::Status& status) {
+  const std::shared_ptr<Stream> last = std::move(self_);
+  host_.lost(*this, status);
+}
+
+// ---- connecting
+
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(&number), sizeof number) != 1) throw std::bad_alloc();
+  return number;
+}
+
+NodeHost::NodeHost(const GrpcNodeSettings& settings, const GrpcProgramMaker& make_programs)
+    : settings_(settings),
+      make_programs_(make_programs),
+      endpoint_(read_endpoint(settings.connect)),
+      log_(settings.log),
+      sent_(settings.sent_log),
+      jitter_(random_number(), 0) {
+  silence_grpc();
+  for (const GrpcSeat& from : settings.seats) {
+    auto seat = std::make_unique<Seat>();
+    seat->name = from.name;
+    if (from.tls) {
+      check_identity(*from.tls, TlsRole::kNode);
+      const std::string certified = certificate_name(from.tls->certificate);
+      if (!from.name.empty() && from.name != certified)
+        throw Error(ErrorKind::kInput,
+                    fmt::format("the certificate is for {}, but the node is {}; give the node its own",
+                                shown(certified), shown(from.name)));
+      seat->name = certified;
+      seat->credentials = grpc::SslCredentials({from.tls->authority, from.tls->key, from.tls->certificate});
+    } else {
+      if (!endpoint_.is_loopback())
+        throw Error(ErrorKind::kUsage, fmt::format("{} is another machine, but the node has no certificate; give it "
+                                                   "one, or use a loopback address",
+                                                   endpoint_.text()));
+      seat->credentials = grpc::InsecureChannelCredentials();
+    }
+    if (seat->name.empty() || seat->name.size() > peer::kMostNameBytes)
+      throw Error(ErrorKind::kUsage, fmt::format("a node has a name of {} bytes, expected 1 to {}", seat->name.size(),
+                                                 peer::kMostNameBytes));
+    if (RAND_bytes(reinterpret_cast<unsigned char*>(seat->session.data()), static_cast<int>(seat->session.size())) != 1)
+      throw std::bad_alloc();
+    seats_.push_back(std::move(seat));
+  }
+  for (unsigned i = 0; i < std::max(settings.workers, 1U); ++i)
+    workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+}
+
+NodeHost::~NodeHost() {
+  std::unique_lock lock(mutex_);
+  closing_ = true;
+  for (const auto& seat : seats_) {
+    if (seat->job) seat->job->cancelled = true;
+    if (seat->stream) seat->stream->cut();
+  }
+  changed_.wait(lock, [this] { return streams_ == 0; });  // gRPC ends what was cut
+  jobs_.clear();
+  lock.unlock();
+  workers_.clear();
+  ended_.clear();
+  log_.close();
+}
+
+void NodeHost::connect(Seat& seat) {
+  const std::string hello = peer::encode(peer::FromNode(peer::Hello{kProtocolVersion, seat.name, seat.session}));
+  sent_.hello(seat.name, hello);
+  grpc::ChannelArguments arguments;
+  const auto set = [&](const char* name, auto value) { arguments.SetInt(name, static_cast<int>(value)); };
+  // A connection of its own, also for nodes of one process, and no other way to make one again than ours.
+  set(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  set(GRPC_ARG_ENABLE_RETRIES, 0);
+  set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  set(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, std::chrono::milliseconds(kConnectDeadline).count());
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, settings_.keepalive.count());
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, settings_.keepalive_timeout.count());
+  set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  if (endpoint_.is_loopback()) set(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(peer::kMostMessageBytes));
+  seat.stream = std::make_shared<Stream>(
+      *this, seat, grpc::CreateCustomChannel("dns:///" + endpoint_.text(), seat.credentials, arguments));
+  ++streams_;
+  seat.stream->start();
+  seat.stream->send(peer::to_buffer(hello));
+}
+
+/// The words of gRPC, which are made for programmers, or of the coordinator.
+std::string reason_of(const grpc::Status& status) {
+  const std::string& words = status.error_message();
+  const auto says = [&](const char* what) { return words.find(what) != std::string::npos; };
+  if (says("is not in peer certificate")) return "the coordinator's certificate is not for the host that was dialled";
+  if (says("Ssl handshake failed"))
+    return "the coordinator's certificate has expired or is not signed by the authority that is believed here, or it "
+           "speaks no TLS";
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && says("Socket closed"))
+    return "the coordinator closed the connection; if it does so at once, it does not believe the node's certificate";
+  return printable(words.substr(0, 300));
+}
+
+void NodeHost::lost(Stream& stream, const grpc::Status& status) {
+  const std::lock_guard lock(mutex_);
+  --streams_;
+  ended_.push_back(stream.shared_from_this());
+  Seat& seat = stream.seat();
+  if (seat.stream.get() == &stream) {
+    seat.stream.reset();
+    seat.incoming.reset();
+    seat.attending = false;
+    const bool attended = std::exchange(seat.accepted, false);
+    if (attended) {
+      seat.reached = Clock::now();
+      seat.failures = 0;
+    }
+    if (!seat.done && !closing_) {
+      seat.trouble = stream.reason.empty() ? reason_of(status) : stream.reason;
+      if (seat.trouble.empty()) seat.trouble = "the connection ended";
+      // Twice as long each time, and between half and all of that by chance, so that a thousand nodes do not come at
+      // once.
+      const bool refused = status.error_code() == grpc::StatusCode::PERMISSION_DENIED ||
+                           status.error_code() == grpc::StatusCode::FAILED_PRECONDITION ||
+                           status.error_code() == grpc::StatusCode::UNAUTHENTICATED;
+      auto pause = settings_.longest_pause;
+      if (!refused) pause = std::min(pause, settings_.first_pause * (std::int64_t{1} << std::min(seat.failures, 20)));
+      ++seat.failures;
+      seat.next_try =
+          Clock::now() + std::chrono::duration_cast<Clock::duration>(pause * (0.5 + 0.5 * jitter_.uniform()));
+      log_.of_node(fmt::format("{}: {} {}: {}", seat.name, attended ? "lost" : "could not reach", endpoint_.text(),
+                               seat.trouble));
+    }
+  }
+  changed_.notify_all();
+}
+
+GrpcEnd NodeHost::serve(const std::function<bool()>& stop) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (failure_) std::rethrow_exception(failure_);
+    if (std::all_of(seats_.begin(), seats_.end(), [](const auto& seat) { return seat->done && !seat->stream; }))
+      return GrpcEnd::kFinished;
+    const Clock::time_point now = Clock::now();
+    for (const auto& seat : seats_) {
+      if (seat->done || seat->accepted) continue;
+      if (now - seat->reached > settings_.give_up_after)
+        throw Error(ErrorKind::kPeer,
+                    fmt::format("{} could not reach the coordinator at {} for {}: {}", seat->name, endpoint_.text(),
+                                settings_.give_up_after, seat->trouble.empty() ? "it did not answer" : seat->trouble));
+      if (!seat->stream && seat->next_try <= now) connect(*seat);
+    }
+    const std::vector<std::shared_ptr<Stream>> ended = std::exchange(ended_, {});
+    lock.unlock();
+    if (stop && stop()) return GrpcEnd::kStopped;
+    lock.lock();
+    changed_.wait_for(lock, kLookInterval, [this] { return failure_ || !ended_.empty(); });
+  }
+}
+
+// ---- what the coordinator sends
+
+void NodeHost::accepted(Stream& stream) {
+  const std::lock_guard lock(mutex_);
+  Seat& seat = stream.seat();
+  if (seat.stream.get() != &stream || std::exchange(seat.accepted, true)) return;
+  log_.of_node(fmt::format("{}: connected to {}", seat.name, endpoint_.text()));
+}
+
+void NodeHost::came(Stream& stream, const ByteBuffer& buffer) {
+  std::string why;
+  try {
+    peer::FromCoordinator message = peer::from_coordinator(buffer);
+    const std::lock_guard lock(mutex_);
+    Seat& seat = stream.seat();
+    if (seat.stream.get() != &stream || !stream.is_open() || seat.done) return;
+    try {
+      if (!seat.attending && !std::holds_alternative<peer::Card>(message) &&
+          !std::holds_alternative<peer::Done>(message))
+        throw Error(ErrorKind::kPeer, "it asks before it says what is going on");
+      return std::visit([&](auto& one) { handle(seat, one); }, message);
+    } catch (const std::exception& error) {
+      why = error.what();
+    }
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  const std::lock_guard lock(mutex_);
+  stream.reason = "the coordinator does not keep to the protocol: " + printable(why);
+  stream.cut();
+}
+
+/// Forgets what it was asked.
+void NodeHost::drop(Seat& seat) {
+  seat.incoming.reset();
+  if (seat.job) seat.job->cancelled = true;
+  std::erase(jobs_, seat.job);
+  seat.job.reset();
+}
+
+void NodeHost::handle(Seat& seat, peer::Card& card) {
+  if (card.run.protocol != kProtocolVersion)
+    throw Error(ErrorKind::kPeer, fmt::format("it speaks version {} of the protocol, and this node version {}; install "
+                                              "the same version of the program on both",
+                                              card.run.protocol, kProtocolVersion));
+  if (seat.card && seat.card->run.run == card.run.run && seat.card->node != card.node)
+    throw Error(ErrorKind::kPeer, fmt::format("{} was node {} of this run and is to be node {}", seat.name,
+                                              seat.card->node + 1, card.node + 1));
+  std::shared_ptr<RunPrograms> programs;
+  for (const auto& other : seats_) {
+    if (!other->card || other->card->run != card.run) continue;
+    if (other.get() != &seat && other->card->node == card.node)
+      throw Error(ErrorKind::kPeer,
+                  fmt::format("{} and {} are to be the same node {}", seat.name, other->name, card.node + 1));
+    programs = other->programs;
+  }
+  if (!seat.card || seat.card->run != card.run) drop(seat);
+  seat.programs = programs ? programs : std::make_shared<RunPrograms>(card.run);
+  seat.card = std::move(card);
+  seat.attending = true;
+}
+
+void NodeHost::handle(Seat& seat, peer::RequestHead& head) {
+  if (seat.incoming) throw Error(ErrorKind::kPeer, "it begins a request before the last has ended");
+  if (head.call.run != seat.card->run.run)
+    throw Error(ErrorKind::kPeer,
+                fmt::format("it asks for run {}, but announced {}", shown(head.call.run), shown(seat.card->run.run)));
+  if (head.own_size == 0 || head.size == 0) throw Error(ErrorKind::kPeer, "it announces a request of 0 bytes");
+  peer::Assembly own(head.own_size, head.own_crc32, settings_.most_bytes);
+  peer::Assembly shared(head.size, head.crc32, settings_.most_bytes - head.own_size);
+  seat.incoming.reset(new Job{seat, seat.card->node, head, seat.programs, std::move(own), std::move(shared)});
+}
+
+void NodeHost::handle(Seat& seat, peer::Piece& piece) {
+  const std::shared_ptr<Job> job = seat.incoming;
+  if (!job || job->head.call != piece.call || piece.own == job->own.complete())
+    throw Error(ErrorKind::kPeer, "it sends a piece of nothing that it announced");
+  (piece.own ? job->own : job->shared).add(piece.offset, std::move(piece.data));
+  if (!job->shared.complete()) return;
+  seat.incoming.reset();
+  if (seat.job && seat.job->head == job->head) {
+    // It has been asked before, and the connection was lost. What is being computed will be sent.
+    if (seat.job->answered) enqueue(seat.job);
+    return;
+  }
+  drop(seat);
+  seat.job = job;
+  enqueue(job);
+}
+
+void NodeHost::handle(Seat& seat, peer::Cancel& cancel) {
+  if (seat.incoming && seat.incoming->head.call == cancel.call) seat.incoming.reset();
+  if (seat.job && seat.job->head.call == cancel.call) drop(seat);
+}
+
+void NodeHost::handle(Seat& seat, peer::Done&) {
+  drop(seat);
+  seat.done = true;
+  log_.of_node(fmt::format("{}: the coordinator says that all is done", seat.name));
+  seat.stream->cut();
+}
+
+// ---- answering
+
+void NodeHost::enqueue(std::shared_ptr<Job> job) {
+  if (std::exchange(job->queued, true)) return;
+  jobs_.push_back(std::move(job));
+  job_there_.notify_one();
+}
+
+void NodeHost::fail(std::exception_ptr why) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = std::move(why);
+  changed_.notify_all();
+}
+
+void NodeHost::work(const std::stop_token& stop) {
+  bool prepared = false;
+  std::shared_ptr<RunPrograms> of;  // whose program this worker has
+  std::unique_ptr<NodeProgram> program;
+  std::unique_lock lock(mutex_);
+  while (job_there_.wait(lock, stop, [this] { return !jobs_.empty(); })) {
+    const std::shared_ptr<Job> job = std::move(jobs_.front());
+    jobs_.pop_front();
+    job->queued = false;
+    const bool answered = job->answered;
+    lock.unlock();
+    try {
+      if (!answered) {
+        try {
+          if (!prepared) {
+            use_blas_threads(blas_threads_);
+            if (settings_.prepare_thread) settings_.prepare_thread();
+            prepared = true;
+          }
+          if (of != job->programs) program.reset();
+          of = job->programs;
+          if (!program) {
+            const std::lock_guard once(of->mutex);
+            if (!of->make) of->make = make_programs_(of->card);
+            program = of->make();
+          }
+          answer(*job, *program);
+        } catch (...) {
+          program.reset();  // who knows in what state it was left
+          refuse(*job, failure_of_current_exception(0));
+        }
+      }
+      send(*job);
+    } catch (...) {
+      fail(std::current_exception());  // nothing can be sent any more
+    }
+    lock.lock();
+  }
+}
+
+template <typename Message>
+Message read(peer::Assembly& assembly) {
+  const std::string bytes = assembly.take();
+  return from_bytes<Message>(std::as_bytes(std::span(bytes)));
+}
+
+void NodeHost::answer(Job& job, NodeProgram& program) {
+  const Addressee to = read<Addressee>(job.own);
+  const Request request = read<Request>(job.shared);
+  if (to.node != job.node)
+    throw Error(ErrorKind::kPeer,
+                fmt::format("it was asked as node {}, but was told that it is node {}", to.node + 1, job.node + 1));
+  if (request.round != job.head.call.round)
+    throw Error(ErrorKind::kPeer,
+                fmt::format("it was asked for round {} in a message of round {}", request.round, job.head.call.round));
+  job.facts.task = request.task;
+  const Answer answer = program.run({to, request, job.head.call.serial, job.cancelled});
+  const auto bytes = std::make_shared<const Bytes>(to_bytes(answer));
+  job.facts = {.task = request.task,
+               .numbers = answer.numbers.size(),
+               .weights = answer.weights.size(),
+               .packed = answer.packed.size(),
+               .report = answer.report.size(),
+               .bytes = bytes->size()};
+  if (!settings_.sent_log.empty()) job.facts.sha256 = peer::digest_of(*bytes);
+  job.first = peer::encode(peer::FromNode(peer::AnswerHead{job.head.call, bytes->size(), peer::crc32_of(*bytes)}));
+  job.messages = {peer::to_buffer(job.first)};
+  for (ByteBuffer& piece : peer::pieces_of(job.head.call, /*own=*/false, bytes))
+    job.messages.push_back(std::move(piece));
+}
+
+void NodeHost::refuse(Job& job, const NodeFailure& failure) {
+  job.sentence = failure.sentence.empty() ? "it stopped" : failure.sentence.substr(0, peer::kMostSentenceBytes);
+  job.first = peer::encode(peer::FromNode(peer::Failure{job.head.call, failure.kind, failure.remedy, job.sentence}));
+  job.messages = {peer::to_buffer(job.first)};
+}
+
+/// Sends what came of a job, if anybody still wants it. It is logged first.
+void NodeHost::send(Job& job) {
+  bool again = false;
+  {
+    const std::lock_guard lock(mutex_);
+    job.answered = true;
+    if (job.cancelled || job.seat.job.get() != &job || !job.seat.attending) return;  // it may be asked for again
+    again = std::exchange(job.sent, true);
+  }
+  if (job.sentence.empty())
+    sent_.answer(job.seat.name, job.head.call, job.facts, again);
+  else
+    sent_.failure(job.seat.name, job.head.call, job.facts.task, job.sentence, job.first, again);
+  const std::lock_guard lock(mutex_);
+  if (job.cancelled || job.seat.job.get() != &job || !job.seat.attending) return;
+  for (const ByteBuffer& message : job.messages) job.seat.stream->send(message);
+}
+
+}  // namespace
+
+GrpcEnd serve_grpc(const GrpcNodeSettings& settings, const GrpcProgramMaker& make_programs,
+                   const std::function<bool()>& stop) {
+  if (settings.seats.empty()) throw Error(ErrorKind::kUsage, "there is no node to serve; give one");
+  NodeHost host(settings, make_programs);
+  return host.serve(stop);
+}
+
+}  // namespace labelshift

@@ -1,0 +1,299 @@
+#include "labelshift/engine/grpc/peer_messages.hpp"
+
+#include <fmt/format.h>
+#include <grpcpp/support/proto_buffer_reader.h>
+#include <openssl/evp.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <new>
+
+#include "federation.pb.h"
+#include "labelshift/core/base/printable.hpp"
+#include "labelshift/engine/engine.hpp"
+
+namespace labelshift::peer {
+namespace {
+
+namespace pb = labelshift::wire::v1;
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorKind::kPeer, "a message has " + what + "; do both sides run the same version?");
+}
+
+template <typename Array>
+Array fixed(const std::string& bytes, const char* what) {
+  Array result;
+  if (bytes.size() != result.size())
+    refuse(fmt::format("{} of {} bytes, expected {}", what, bytes.size(), result.size()));
+  std::memcpy(result.data(), bytes.data(), result.size());
+  return result;
+}
+
+std::string text(const std::string& bytes, std::size_t most, const char* what) {
+  if (bytes.size() > most) refuse(fmt::format("{} of {} bytes, expected at most {}", what, bytes.size(), most));
+  return bytes;
+}
+
+template <typename Array>
+std::string raw(const Array& array) {
+  return {reinterpret_cast<const char*>(array.data()), array.size()};
+}
+
+CallId read(const pb::Call& from) {
+  return {text(from.run(), kMostRunBytes, "a run"), from.serial(), from.round()};
+}
+
+Piece read(pb::Piece& from) {
+  if (from.data().empty() || from.data().size() > kPieceBytes)
+    refuse(fmt::format("a piece of {} bytes, expected 1 to {}", from.data().size(), kPieceBytes));
+  return {read(from.call()), from.own(), from.offset(), std::move(*from.mutable_data())};
+}
+
+Failure read(const pb::Failure& from) {
+  Failure failure{.call = read(from.call())};
+  if (from.kind() > static_cast<std::uint32_t>(last_of(ErrorKind{})) + 1) refuse("a kind of error that is not known");
+  if (from.kind() > 0) failure.kind = static_cast<ErrorKind>(from.kind() - 1);
+  if (from.remedy() > static_cast<std::uint32_t>(last_of(Remedy{}))) refuse("a remedy that is not known");
+  failure.remedy = static_cast<Remedy>(from.remedy());
+  failure.sentence = printable(text(from.sentence(), kMostSentenceBytes, "a sentence"));
+  return failure;
+}
+
+Card read(const pb::Card& from) {
+  Card card{.run = {.run = text(from.run(), kMostRunBytes, "a run"),
+                    .settings = text(from.settings(), kMostSettingsBytes, "settings"),
+                    .protocol = from.protocol()},
+            .node = from.node(),
+            .nodes = from.nodes()};
+  if (card.node >= card.nodes) refuse(fmt::format("a node {} of {}", card.node + 1, card.nodes));
+  return card;
+}
+
+void write(const CallId& from, pb::Call& to) {
+  to.set_run(from.run);
+  to.set_serial(from.serial);
+  to.set_round(from.round);
+}
+
+void write(const Piece& from, pb::Piece& to) {
+  write(from.call, *to.mutable_call());
+  to.set_own(from.own);
+  to.set_offset(from.offset);
+  to.set_data(from.data);
+}
+
+template <typename... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+
+[[noreturn]] void refuse_bytes() {
+  refuse("bytes that are none of the protocol");
+}
+
+template <typename Message>
+Message parse_bytes(std::span<const std::byte> bytes) {
+  Message message;
+  if (bytes.size() > kMostMessageBytes || !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    refuse_bytes();
+  return message;
+}
+
+/// The same without a copy of what lies in many places.
+template <typename Message>
+Message parse_buffer(const grpc::ByteBuffer& buffer) {
+  grpc::ByteBuffer same(buffer);
+  grpc::ProtoBufferReader reader(&same);
+  Message message;
+  if (!reader.status().ok() || !message.ParseFromZeroCopyStream(&reader)) refuse_bytes();
+  return message;
+}
+
+void put_varint(std::string& to, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) to += static_cast<char>(value | 0x80);
+  to += static_cast<char>(value);
+}
+
+FromNode read(pb::FromNode from) {
+  switch (from.kind_case()) {
+    case pb::FromNode::kHello: {
+      const pb::Hello& hello = from.hello();
+      return Hello{hello.protocol(), text(hello.name(), kMostNameBytes, "a name"),
+                   fixed<SessionId>(hello.session(), "a session")};
+    }
+    case pb::FromNode::kAnswer:
+      return AnswerHead{read(from.answer().call()), from.answer().size(), from.answer().crc32()};
+    case pb::FromNode::kPiece:
+      return read(*from.mutable_piece());
+    case pb::FromNode::kFailure:
+      return read(from.failure());
+    case pb::FromNode::KIND_NOT_SET:
+      break;
+  }
+  refuse("no kind that is known");
+}
+
+FromCoordinator read(pb::FromCoordinator from) {
+  switch (from.kind_case()) {
+    case pb::FromCoordinator::kCard:
+      return read(from.card());
+    case pb::FromCoordinator::kRequest: {
+      const pb::RequestHead& head = from.request();
+      return RequestHead{read(head.call()), head.own_size(), head.own_crc32(), head.size(), head.crc32()};
+    }
+    case pb::FromCoordinator::kPiece:
+      return read(*from.mutable_piece());
+    case pb::FromCoordinator::kCancel:
+      return Cancel{read(from.cancel().call())};
+    case pb::FromCoordinator::kDone:
+      return Done{text(from.done().run(), kMostRunBytes, "a run")};
+    case pb::FromCoordinator::KIND_NOT_SET:
+      break;
+  }
+  refuse("no kind that is known");
+}
+
+}  // namespace
+
+Digest digest_of(std::span<const std::byte> bytes) {
+  Digest digest;
+  unsigned size = 0;
+  if (EVP_Digest(bytes.data(), bytes.size(), reinterpret_cast<unsigned char*>(digest.data()), &size, EVP_sha256(),
+                 nullptr) != 1)
+    throw std::bad_alloc();
+  return digest;
+}
+
+std::string hexadecimal(const Digest& digest) {
+  std::string digits;
+  for (const std::byte byte : digest) digits += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return digits;
+}
+
+std::uint32_t crc32_of(std::span<const std::byte> bytes) {
+  return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
+}
+
+FromNode parse_from_node(std::span<const std::byte> bytes) {
+  return read(parse_bytes<pb::FromNode>(bytes));
+}
+
+FromCoordinator parse_from_coordinator(std::span<const std::byte> bytes) {
+  return read(parse_bytes<pb::FromCoordinator>(bytes));
+}
+
+std::string encode(const FromNode& message) {
+  pb::FromNode to;
+  std::visit(Overloaded{[&](const Hello& from) {
+                          to.mutable_hello()->set_protocol(from.protocol);
+                          to.mutable_hello()->set_name(from.name);
+                          to.mutable_hello()->set_session(raw(from.session));
+                        },
+                        [&](const AnswerHead& from) {
+                          write(from.call, *to.mutable_answer()->mutable_call());
+                          to.mutable_answer()->set_size(from.size);
+                          to.mutable_answer()->set_crc32(from.crc32);
+                        },
+                        [&](const Piece& from) { write(from, *to.mutable_piece()); },
+                        [&](const Failure& from) {
+                          write(from.call, *to.mutable_failure()->mutable_call());
+                          to.mutable_failure()->set_kind(from.kind ? static_cast<std::uint32_t>(*from.kind) + 1 : 0);
+                          to.mutable_failure()->set_remedy(static_cast<std::uint32_t>(from.remedy));
+                          to.mutable_failure()->set_sentence(from.sentence.substr(0, kMostSentenceBytes));
+                        }},
+             message);
+  return to.SerializeAsString();
+}
+
+std::string encode(const FromCoordinator& message) {
+  pb::FromCoordinator to;
+  std::visit(Overloaded{[&](const Card& from) {
+                          to.mutable_card()->set_protocol(from.run.protocol);
+                          to.mutable_card()->set_run(from.run.run);
+                          to.mutable_card()->set_settings(from.run.settings);
+                          to.mutable_card()->set_node(static_cast<std::uint32_t>(from.node));
+                          to.mutable_card()->set_nodes(static_cast<std::uint32_t>(from.nodes));
+                        },
+                        [&](const RequestHead& from) {
+                          write(from.call, *to.mutable_request()->mutable_call());
+                          to.mutable_request()->set_own_size(from.own_size);
+                          to.mutable_request()->set_own_crc32(from.own_crc32);
+                          to.mutable_request()->set_size(from.size);
+                          to.mutable_request()->set_crc32(from.crc32);
+                        },
+                        [&](const Piece& from) { write(from, *to.mutable_piece()); },
+                        [&](const Cancel& from) { write(from.call, *to.mutable_cancel()->mutable_call()); },
+                        [&](const Done& from) { to.mutable_done()->set_run(from.run); }},
+             message);
+  return to.SerializeAsString();
+}
+
+grpc::ByteBuffer to_buffer(std::string bytes) {
+  auto* const owned = new std::string(std::move(bytes));
+  const grpc::Slice slice(
+      owned->data(), owned->size(), [](void* held) { delete static_cast<std::string*>(held); }, owned);
+  return {&slice, 1};
+}
+
+FromNode from_node(const grpc::ByteBuffer& buffer) {
+  return read(parse_buffer<pb::FromNode>(buffer));
+}
+
+FromCoordinator from_coordinator(const grpc::ByteBuffer& buffer) {
+  return read(parse_buffer<pb::FromCoordinator>(buffer));
+}
+
+std::vector<grpc::ByteBuffer> pieces_of(const CallId& call, bool own, const std::shared_ptr<const Bytes>& bytes) {
+  static_assert(static_cast<int>(pb::FromNode::kPiece) == static_cast<int>(pb::FromCoordinator::kPiece));
+  constexpr auto tag = [](int field) { return static_cast<char>(field << 3 | 2); };  // of a field with a length
+  std::vector<grpc::ByteBuffer> pieces;
+  for (std::size_t at = 0; at < bytes->size(); at += kPieceBytes) {
+    const std::size_t size = std::min(kPieceBytes, bytes->size() - at);
+    pb::Piece piece;
+    write(call, *piece.mutable_call());
+    piece.set_own(own);
+    piece.set_offset(at);
+    std::string inner = piece.SerializeAsString() + tag(pb::Piece::kDataFieldNumber);
+    put_varint(inner, size);
+    std::string outer(1, tag(pb::FromNode::kPiece));
+    put_varint(outer, inner.size() + size);
+    // gRPC takes bytes that it may not change, by a pointer that does not say so.
+    auto* const held = new std::shared_ptr<const Bytes>(bytes);
+    const grpc::Slice slices[] = {grpc::Slice(outer + inner),
+                                  grpc::Slice(
+                                      const_cast<std::byte*>(bytes->data() + at), size,
+                                      [](void* one) { delete static_cast<std::shared_ptr<const Bytes>*>(one); }, held)};
+    pieces.emplace_back(slices, 2);
+  }
+  return pieces;
+}
+
+Assembly::Assembly(std::uint64_t size, std::uint32_t crc32, std::uint64_t most) : size_(size), crc32_(crc32) {
+  if (size > most)
+    throw Error(ErrorKind::kPeer,
+                fmt::format("it announces {} bytes, expected at most {}; does it run this version, with the same data "
+                            "columns and model?",
+                            size, most));
+}
+
+void Assembly::add(std::uint64_t offset, std::string data) {
+  if (offset != bytes_.size() || data.size() > missing())
+    throw Error(ErrorKind::kPeer, fmt::format("a piece of {} bytes begins at {}, expected {} with at most {} to follow",
+                                              data.size(), offset, bytes_.size(), missing()));
+  if (data.size() == size_) {
+    bytes_ = std::move(data);
+    return;
+  }
+  if (bytes_.empty()) bytes_.reserve(size_);
+  bytes_ += data;
+}
+
+std::string Assembly::take() {
+  if (crc32_of(std::as_bytes(std::span(bytes_))) != crc32_)
+    throw Error(ErrorKind::kPeer,
+                "a message has another checksum than was announced; look for a fault in the network or the sender");
+  return std::move(bytes_);
+}
+
+}  // namespace labelshift::peer

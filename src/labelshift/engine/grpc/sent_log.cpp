@@ -1,0 +1,134 @@
+#include "labelshift/engine/grpc/sent_log.hpp"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <system_error>
+
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/json.hpp"
+#include "labelshift/engine/tasks.hpp"
+
+namespace labelshift {
+namespace {
+
+std::string now_text() {
+  using namespace std::chrono;
+  const auto now = floor<milliseconds>(system_clock::now());
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(system_clock::to_time_t(now)),
+                     (now.time_since_epoch() % seconds(1)).count());
+}
+
+std::string task_name(std::uint32_t task) {
+  switch (static_cast<TaskKind>(task)) {
+    case TaskKind::kHello:
+      return "hello";
+    case TaskKind::kJoin:
+      return "join";
+    case TaskKind::kAgree:
+      return "agree";
+    case TaskKind::kTarget:
+      return "target";
+    case TaskKind::kShare:
+      return "share";
+    case TaskKind::kAssess:
+      return "assess";
+    case TaskKind::kRatio:
+      return "ratio";
+    case TaskKind::kTrainPredictor:
+      return "train-predictor";
+    case TaskKind::kTemperature:
+      return "temperature";
+    case TaskKind::kTargetTogether:
+      return "target-together";
+    case TaskKind::kTrain:
+      return "train";
+    case TaskKind::kEvaluate:
+      return "evaluate";
+  }
+  return fmt::format("task {}", task);
+}
+
+Json line_of(const std::string& node, const char* kind) {
+  return {{"time", now_text()}, {"node", node}, {"kind", kind}};
+}
+
+void add_call(Json& line, const peer::CallId& call, std::uint32_t task, bool again) {
+  line["run"] = call.run;
+  line["round"] = call.round;
+  line["serial"] = call.serial;
+  line["task"] = task_name(task);
+  if (again) line["again"] = true;
+}
+
+peer::Digest digest_of(const std::string& bytes) {
+  return peer::digest_of(std::as_bytes(std::span(bytes)));
+}
+
+}  // namespace
+
+SentLog::SentLog(const std::string& path) : path_(path) {
+  if (path.empty()) return;
+  descriptor_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (descriptor_ < 0)
+    throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be written ({}); give the log of what leaves this node "
+                                                "another place",
+                                                path, std::generic_category().message(errno)));
+}
+
+SentLog::~SentLog() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void SentLog::hello(const std::string& node, const std::string& bytes) {
+  if (path_.empty()) return;
+  Json line = line_of(node, "hello");
+  line["bytes"] = bytes.size();
+  line["sha256"] = peer::hexadecimal(digest_of(bytes));
+  write(json_line(line));
+}
+
+void SentLog::answer(const std::string& node, const peer::CallId& call, const AnswerFacts& facts, bool again) {
+  if (path_.empty()) return;
+  Json line = line_of(node, "answer");
+  add_call(line, call, facts.task, again);
+  line["numbers"] = facts.numbers;
+  line["weights"] = facts.weights;
+  line["packed_bytes"] = facts.packed;
+  line["report_bytes"] = facts.report;
+  line["bytes"] = facts.bytes;
+  line["sha256"] = peer::hexadecimal(facts.sha256);
+  write(json_line(line));
+}
+
+void SentLog::failure(const std::string& node, const peer::CallId& call, std::uint32_t task,
+                      const std::string& sentence, const std::string& bytes, bool again) {
+  if (path_.empty()) return;
+  Json line = line_of(node, "failure");
+  add_call(line, call, task, again);
+  line["sentence"] = sentence;
+  line["bytes"] = bytes.size();
+  line["sha256"] = peer::hexadecimal(digest_of(bytes));
+  write(json_line(line));
+}
+
+void SentLog::write(const std::string& line) {
+  const std::string text = line + '\n';
+  const std::lock_guard lock(mutex_);
+  for (std::size_t at = 0; at < text.size();) {
+    const ssize_t written = ::write(descriptor_, text.data() + at, text.size() - at);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0)
+      throw Error(ErrorKind::kSystem,
+                  fmt::format("{}: cannot be written ({}); nothing leaves this node that is not logged there, so "
+                              "make room and start it again",
+                              path_, std::generic_category().message(errno)));
+    at += static_cast<std::size_t>(written);
+  }
+}
+
+}  // namespace labelshift

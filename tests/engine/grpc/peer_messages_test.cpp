@@ -1,0 +1,101 @@
+#include "labelshift/engine/grpc/peer_messages.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "fuzz/peer_messages.hpp"
+#include "tests/data/scratch.hpp"
+
+namespace labelshift::peer {
+namespace {
+
+const CallId kCall{"run", 77, 5};
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+TEST(PeerMessages, ComeBackAsTheyWereSent) {
+  SessionId session;
+  session.fill(std::byte{7});
+  EXPECT_EQ(crc32_of(bytes_of("123456789")), 0xcbf43926);
+  EXPECT_EQ(hexadecimal(digest_of(bytes_of("abc"))),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  for (const FromNode& message :
+       {FromNode(Hello{3, "north", session}), FromNode(AnswerHead{kCall, 1000, 0xcbf43926}),
+        FromNode(Piece{kCall, false, 12, "abc"}), FromNode(Failure{kCall, ErrorKind::kInput, Remedy::kCpu, "no data"}),
+        FromNode(Failure{kCall, std::nullopt, Remedy::kNone, "a bug"})})
+    EXPECT_EQ(parse_from_node(bytes_of(encode(message))), message);
+  for (const FromCoordinator& message :
+       {FromCoordinator(Card{{"run", "seed = 1", 2}, 4, 5}), FromCoordinator(RequestHead{kCall, 32, 1, 100, 2}),
+        FromCoordinator(Piece{kCall, true, 12, "abc"}), FromCoordinator(Cancel{kCall}), FromCoordinator(Done{"run"})})
+    EXPECT_EQ(parse_from_coordinator(bytes_of(encode(message))), message);
+}
+
+TEST(PeerMessages, ArePrintableAndOfLimitedLength) {
+  const auto failure = std::get<Failure>(parse_from_node(
+      bytes_of(encode(FromNode(Failure{kCall, ErrorKind::kPeer, Remedy::kNone, "\x1b[2J" + std::string(2000, 'x')})))));
+  EXPECT_EQ(failure.sentence, "\\x1b[2J" + std::string(kMostSentenceBytes - 4, 'x'));
+  const auto refused = [](const std::string& sentence, const FromNode& message) {
+    expect_error(ErrorKind::kPeer, "a message has " + sentence + "; do both sides run the same version?",
+                 [&] { parse_from_node(bytes_of(encode(message))); });
+  };
+  refused("a name of 257 bytes, expected at most 256", Hello{1, std::string(257, 'x'), {}});
+  refused("a run of 129 bytes, expected at most 128", AnswerHead{{std::string(129, 'x'), 1, 1}, 1, {}});
+  refused("a piece of 0 bytes, expected 1 to 262144", Piece{kCall, false, 0, ""});
+  refused("a piece of 262145 bytes, expected 1 to 262144", Piece{kCall, false, 0, std::string(262145, 'x')});
+}
+
+TEST(PeerMessages, ArePutTogetherFromPieces) {
+  Bytes bytes(600'000);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7 >> 3);
+  const auto pieces = pieces_of(kCall, false, std::make_shared<const Bytes>(bytes));
+  ASSERT_EQ(pieces.size(), 3U);
+  Assembly assembly(bytes.size(), crc32_of(bytes), bytes.size());
+  for (const grpc::ByteBuffer& buffer : pieces) {
+    EXPECT_FALSE(assembly.complete());
+    const auto piece = std::get<Piece>(from_node(buffer));
+    EXPECT_EQ(piece.call, kCall);
+    EXPECT_EQ(FromCoordinator(piece), from_coordinator(buffer));
+    assembly.add(piece.offset, piece.data);
+  }
+  EXPECT_TRUE(assembly.complete());
+  EXPECT_TRUE(std::ranges::equal(bytes_of(assembly.take()), bytes));
+}
+
+TEST(PeerMessages, AreRefusedWhereLengthPlaceOrChecksumIsWrong) {
+  expect_error(ErrorKind::kPeer,
+               "it announces 11 bytes, expected at most 10; does it run this version, with the same data columns and "
+               "model?",
+               [] { Assembly(11, 0, 10); });
+  Assembly assembly(10, 1, 10);
+  assembly.add(0, "01234");
+  for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{6}, ~std::uint64_t{0}})
+    EXPECT_THROW(assembly.add(offset, "5"), Error);
+  EXPECT_THROW(assembly.add(5, "567890"), Error);
+  assembly.add(5, "56789");
+  expect_error(ErrorKind::kPeer,
+               "a message has another checksum than was announced; look for a fault in the network or the sender",
+               [&] { assembly.take(); });
+}
+
+TEST(PeerMessages, OfTheCorpusAreReadOrRefused) {
+  int read = 0;
+  for (const char* kind : {"from_node", "from_coordinator"})
+    for (const auto& entry : std::filesystem::directory_iterator(
+             std::filesystem::path(LABELSHIFT_EXAMPLES).parent_path() / "fuzz/corpus" / kind)) {
+      std::ifstream in(entry.path(), std::ios::binary);
+      const std::string text{std::istreambuf_iterator<char>(in), {}};
+      std::string_view(kind) == "from_node" ? fuzz::read_from_node(bytes_of(text))
+                                            : fuzz::read_from_coordinator(bytes_of(text));
+      ++read;
+    }
+  EXPECT_GE(read, 17);
+}
+
+}  // namespace
+}  // namespace labelshift::peer
