@@ -301,7 +301,10 @@ Intervals intervals_from(const PriorUncertainty& uncertainty, const Eigen::Vecto
       const double tail = miss * normal_cdf(centre / std::max(error, 1e-300));
       // Far below 0 the cut-off normal is exponential, and its tail too small for the formula.
       const double high = tail > 0.0 ? centre - error * normal_quantile(tail) : error * error * std::log(miss) / centre;
-      result.prior_high[c] = std::clamp(high, q, 1.0);
+      // A row that the weights all but leave out can speak for the class so loudly that the curvature, where it counts
+      // squared, knows of nothing else. No rows say more against a class than as many that rule it out.
+      const double rule_of_three = -std::expm1(std::log(miss) / rows);
+      result.prior_high[c] = std::clamp(std::max(high, rule_of_three), q, 1.0);
       result.ratio_high[c] = result.prior_high[c] / label_prior[c];
       continue;
     }
