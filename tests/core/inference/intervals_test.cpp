@@ -317,6 +317,20 @@ TEST(Intervals, OfAnAbsentClassEndWhereTheNormalCutOffAtZeroLeavesFivePercent) {
   }
 }
 
+TEST(Intervals, OfAShareAndItsRatioBothReachZeroOrNeither) {
+  // Of two standard errors that differ by what the source prior adds, the larger one reaches 0.
+  for (const auto& [of_prior, of_ratio] : {std::pair{0.01, 0.05}, {0.05, 0.01}}) {
+    PriorUncertainty uncertainty{.prior = Eigen::Vector2d(0.05, 0.95), .centre = Eigen::Vector2d(0.05, 0.95)};
+    uncertainty.prior_error = Eigen::Vector2d(of_prior, of_prior);
+    uncertainty.ratio_error = Eigen::Vector2d(of_ratio, of_ratio) / 0.5;
+    const Intervals found = intervals_from(uncertainty, Eigen::Vector2d(0.5, 0.5), 1e9, 0.95);
+    EXPECT_EQ(found.prior_low[0], 0.0);
+    EXPECT_EQ(found.ratio_low[0], 0.0);
+    EXPECT_GT(found.prior_low[1], 0.8);
+    EXPECT_GT(found.ratio_low[1], 1.6);
+  }
+}
+
 TEST(Intervals, OfAClassThatNoRowSpeaksForIsTheRuleOfThree) {
   // No row says class 2. A likelihood of (1 - q)^n leaves 5 % beyond q = -log(0.05) / n = 2.9957 / 1000.
   Eigen::MatrixXd f = Eigen::MatrixXd::Zero(1000, 3);

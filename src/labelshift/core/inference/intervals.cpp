@@ -323,6 +323,8 @@ Intervals intervals_from(const PriorUncertainty& uncertainty, const Eigen::Vecto
                         source_is_known ? 0.0 : uncertainty.ratio_of_source[c] * p * p, rows, z);
     result.ratio_low[c] = of_ratio.low / p;
     result.ratio_high[c] = of_ratio.high / p;
+    // r = 0 and q = 0 are one thing: what cannot be ruled out of the one cannot be of the other.
+    if (of_prior.low == 0.0 || of_ratio.low == 0.0) result.prior_low[c] = result.ratio_low[c] = 0.0;
   }
   if (uncertainty.response.size() == 0) return result;
   for (Index a = 0; a < m; ++a) {
