@@ -95,6 +95,16 @@ TEST_F(Estimate, WarnsOfAFirstLineThatLooksLikeNames) {
   }
 }
 
+TEST_F(Estimate, RefusesNamesThatAreNotUtf8) {
+  file("latin.csv", "caf\xe9,bar\n0.5,0.5\n0.2,0.8\n");
+  expect_failure("estimate --target-probs latin.csv --source-prior 0.5,0.5", kInput,
+                 "latin.csv, line 1, column 1: found a name that is not in UTF-8; save the file in UTF-8");
+  file("plain.csv", "0.5,0.5\n0.2,0.8\n");
+  file("names.txt", "bar\ncaf\xe9\n");
+  expect_failure("estimate --target-probs plain.csv --source-prior 0.5,0.5 --classes names.txt", kInput,
+                 "names.txt, line 2: found a name that is not in UTF-8; save the file in UTF-8");
+}
+
 TEST_F(Estimate, WarnsOfLabelsThatAreOfOtherRows) {
   shell(
       "(head -1 examples/tiny/source_labels.csv; tail -n +2 examples/tiny/source_labels.csv | shuf "

@@ -184,5 +184,10 @@ TEST_F(TableReader, RefusesLabelsThatAreNone) {
                  ErrorKind::kUsage);
 }
 
+TEST_F(TableReader, RefusesLabelsThatAreNotUtf8) {
+  expect_refused("x,label\n1,a\n2,caf\xe9\n",
+                 "DIR/table.csv, line 3, column 2: found a label that is not in UTF-8; save the file in UTF-8");
+}
+
 }  // namespace
 }  // namespace labelshift

@@ -12,6 +12,7 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/named_entries.hpp"
 #include "labelshift/core/base/settings.hpp"
+#include "labelshift/core/base/utf8.hpp"
 #include "labelshift/data/files/column_choice.hpp"
 #include "labelshift/data/files/input_file.hpp"
 #include "labelshift/data/files/label_file.hpp"
@@ -43,6 +44,9 @@ class LabelColumn {
         throw Error(ErrorKind::kInput, fmt::format("{}: found more than {} different labels, expected classes; check "
                                                    "that this is the column of labels",
                                                    place(), kMostClasses));
+      if (!is_utf8(name))
+        throw Error(ErrorKind::kInput,
+                    fmt::format("{}: found a label that is not in UTF-8; save the file in UTF-8", place()));
       distinct_.push_back({name, is_number ? std::optional(number) : std::nullopt, place()});
     }
     rows_.push_back(found->second);
