@@ -164,9 +164,12 @@ void check_shares(const std::vector<std::vector<double>>& shares, const char* ke
   for (const std::vector<double>& of_node : shares) check_numbers(of_node, kClassShares, key);
   const auto sum = [](const std::vector<double>& of) { return std::accumulate(of.begin(), of.end(), 0.0); };
   for (std::size_t k = 0; k < shares.size(); ++k)
-    if (std::abs(sum(shares[k]) - sum(shares.front())) > kRounding * sum(shares.front()) || !(sum(shares[k]) > 0.0))
+    if (!(sum(shares[k]) > 0.0))
+      refuse(key, fmt::format("the shares of node {} are all 0; give a class of it a share above 0", k + 1));
+  for (std::size_t k = 0; k < shares.size(); ++k)
+    if (std::abs(sum(shares[k]) - sum(shares.front())) > kRounding * sum(shares.front()))
       refuse(key, fmt::format("the shares of node {} add up to {}, and those of node 1 to {}; make them all add up to "
-                              "the same, more than 0",
+                              "the same",
                               k + 1, sum(shares[k]), sum(shares.front())));
 }
 
@@ -303,6 +306,52 @@ void check_alike(const Dataset& data, const std::string& path, const Dataset& fi
         fmt::format("{}: found other columns than in {}, expected the same in the same order", path, first_path));
 }
 
+/// Whether one letter was added, left out, replaced or swapped with the next. Short names and numbers are too alike.
+bool one_slip_apart(const std::string& a, const std::string& b) {
+  if (a.size() > b.size()) return one_slip_apart(b, a);
+  double number = 0.0;
+  if (a.size() < 3 || b.size() - a.size() > 1 || parse_number(a, number) || parse_number(b, number)) return false;
+  const auto differ = static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin());
+  const auto rest = [](const std::string& text, std::size_t from) { return text.substr(std::min(from, text.size())); };
+  if (a.size() < b.size()) return rest(a, differ) == rest(b, differ + 1);
+  if (rest(a, differ + 1) == rest(b, differ + 1)) return true;
+  return a[differ] == b[differ + 1] && a[differ + 1] == b[differ] && rest(a, differ + 2) == rest(b, differ + 2);
+}
+
+/// Adds a note on every class that may be a slip of the pen: one node alone has it, and hardly any example of it where
+/// all other classes have many, or another class has nearly the same name.
+void note_misspelt(const DataSettings& settings, FederatedData& data) {
+  constexpr Index kFew = 3, kMany = 10;
+  const auto m = static_cast<std::size_t>(data.classes());
+  std::vector<Index> counts(m), holders(m), holder(m);
+  for (std::size_t k = 0; k < data.nodes.size(); ++k) {
+    const std::vector<Index> of_node =
+        class_counts(data.nodes[k].train->labels, data.nodes[k].train_rows, data.classes());
+    for (std::size_t c = 0; c < m; ++c) {
+      counts[c] += of_node[c];
+      if (of_node[c] == 0) continue;
+      ++holders[c];
+      holder[c] = static_cast<Index>(k);
+    }
+  }
+  const auto few = std::count_if(counts.begin(), counts.end(), [](Index count) { return count < kMany; });
+  for (std::size_t c = 0; c < m && data.nodes.size() > 1; ++c) {
+    if (holders[c] != 1) continue;
+    const std::string& name = data.class_names[c];
+    const auto close = std::find_if(data.class_names.begin(), data.class_names.end(), [&](const std::string& other) {
+      return &other != &name && one_slip_apart(name, other);
+    });
+    const bool alike = close != data.class_names.end() &&
+                       counts[c] <= counts[static_cast<std::size_t>(close - data.class_names.begin())];
+    if (!alike && !(counts[c] < kFew && few == 1)) continue;
+    data.notes.push_back(
+        fmt::format("node {} alone has the class {}, with {} training example{}{}; if it is misspelt, mend it in {}",
+                    holder[c] + 1, excerpt(name), counts[c], counts[c] == 1 ? "" : "s",
+                    alike ? fmt::format(", and another class is called {}", excerpt(*close)) : "",
+                    settings.folders[static_cast<std::size_t>(holder[c])].train));
+  }
+}
+
 FederatedData read_folders(const DataSettings& settings) {
   std::vector<std::unique_ptr<Dataset>> train, test;
   for (std::size_t k = 0; k < settings.folders.size(); ++k) {
@@ -310,7 +359,8 @@ FederatedData read_folders(const DataSettings& settings) {
     train.push_back(read_part(folders.train));
     if (train.back()->labels.empty())
       throw Error(ErrorKind::kInput, fmt::format("{}: found no labels, expected one folder of images a class or a "
-                                                 "column called label: node {} trains on them",
+                                                 "column called label: node {} trains on them; give the column that "
+                                                 "holds them this name",
                                                  folders.train, k + 1));
     test.push_back(read_part(folders.test));
     const std::string& first = settings.folders.front().train;
@@ -328,6 +378,7 @@ FederatedData read_folders(const DataSettings& settings) {
     result.sets.push_back(std::move(train[k]));
     result.sets.push_back(std::move(test[k]));
   }
+  note_misspelt(settings, result);
   return result;
 }
 
