@@ -83,6 +83,28 @@ TEST_F(Estimate, WarnsOfProbabilitiesThatAreCalledLogits) {
   EXPECT_THAT(result.err, HasSubstr("these look like probabilities; if they are, drop --logits"));
 }
 
+TEST_F(Estimate, WarnsOfAFirstLineThatLooksLikeNames) {
+  file("counting.csv", "1,2,3\n2,1,0\n0,3,1\n1,1,2\n");
+  for (const char* reading : {"--logits", "--renormalise"}) {
+    const CommandResult result =
+        labelshift(std::string("estimate --target-probs counting.csv --source-prior 0.2,0.3,0.5 ") + reading);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("the first line of counting.csv counts 1, 2, 3 and was read as scores; if these "
+                                      "are the names of its columns, write names such as c1,c2,c3 there and give "
+                                      "--classes, or remove the line"));
+  }
+}
+
+TEST_F(Estimate, RefusesNamesThatAreNotUtf8) {
+  file("latin.csv", "caf\xe9,bar\n0.5,0.5\n0.2,0.8\n");
+  expect_failure("estimate --target-probs latin.csv --source-prior 0.5,0.5", kInput,
+                 "latin.csv, line 1, column 1: found a name that is not in UTF-8; save the file in UTF-8");
+  file("plain.csv", "0.5,0.5\n0.2,0.8\n");
+  file("names.txt", "bar\ncaf\xe9\n");
+  expect_failure("estimate --target-probs plain.csv --source-prior 0.5,0.5 --classes names.txt", kInput,
+                 "names.txt, line 2: found a name that is not in UTF-8; save the file in UTF-8");
+}
+
 TEST_F(Estimate, WarnsOfLabelsThatAreOfOtherRows) {
   shell(
       "(head -1 examples/tiny/source_labels.csv; tail -n +2 examples/tiny/source_labels.csv | shuf "

@@ -47,6 +47,21 @@ TEST_F(TrainCommand, SaysHowGoodThePredictorIs) {
   EXPECT_THAT(table.out, testing::EndsWith("\nPredictor: other.safetensors\n"));
 }
 
+TEST_F(TrainCommand, LeavesOutColumnsThatAreNoPartOfAnExample) {
+  std::string table = "id,x,label\n";
+  for (int i = 0; i < 40; ++i) table += fmt::format("p{},{},{}\n", i, i % 2 == 0 ? -1.0 : 1.0, i % 2 == 0 ? "a" : "b");
+  file("table.csv", table);
+  expect_failure("train --model logistic --data table.csv", kInput,
+                 "table.csv, line 2, column 1: found \"p0\", expected a number; leave a column that is no number out "
+                 "with --ignore-columns, by its name or its number from 0, and name that of the labels with "
+                 "--label-column");
+  trained("--data table.csv --model logistic --zeta 1 --epochs 1 --ignore-columns id");
+  const CommandResult predicted =
+      labelshift("predict --predictor predictor.safetensors --data table.csv --ignore-columns 0 --output probs.csv");
+  EXPECT_EQ(predicted.status, 0) << predicted.err;
+  EXPECT_THAT(bytes_of(path("probs.csv")), testing::StartsWith("a,b\n"));
+}
+
 TEST_F(TrainCommand, ReadsATableAndPredictsAnother) {
   // Two classes on the two sides of x = 0, far apart: ten epochs of steps of 0.01 tell them apart.
   std::string table = "x,y,side\n";
@@ -296,7 +311,8 @@ TEST_F(TrainCommand, RefusesDataItCannotTrainOn) {
                  "unlabelled.csv has no labels; say which column holds them with --label-column, or give --labels");
   file("target.csv", "x,target\n1,0\n3,1\n");
   expect_failure("train --data target.csv", kInput,
-                 "target.csv has no column \"label\"; name it with --label-column, or give --labels");
+                 "target.csv has no column \"label\", only \"x\", \"target\"; name the one that holds the labels with "
+                 "--label-column, or give --labels");
   file("one.csv", "x,label\n1,a\n3,a\n");
   expect_failure("train --data one.csv", kInput, "one.csv has 1 class, expected at least 2");
   expect_failure("train --data fashion-mnst", kInput,

@@ -354,6 +354,8 @@ TEST_F(LabelShiftTest, RefusesWhatDoesNotFitTogether) {
   options = {};
   options.smoothing = -1.0;
   expect_error(known_, options, ErrorKind::kUsage, "smoothing is -1");
+  options.smoothing = 1e308;
+  expect_error(known_, options, ErrorKind::kUsage, "smoothing is 1e+308, expected a number of examples from 0 to 1e12");
   known_.source_prior = Eigen::Vector2d(0.5, 0.5);
   expect_error(known_, {}, ErrorKind::kInput, "the source prior has 2 classes, the target 3 columns");
   known_.source_prior = problem_.source_prior;
@@ -402,12 +404,19 @@ TEST(AdaptRows, AreProportionalToFTimesR) {
   Eigen::MatrixXd f(2, 2);
   f << 0.8, 0.2, 1.0, 0.0;
   RowMajorMatrix<double> out(2, 2);
-  adapt_rows(f, Eigen::Vector2d(0.5, 2.0), 0, out);
+  adapt_rows(f, Eigen::Vector2d(0.5, 2.0), Eigen::Vector2d(0.3, 0.7), 0, out);
   EXPECT_DOUBLE_EQ(out(0, 0), 0.5);  // 0.8 * 0.5 : 0.2 * 2
   EXPECT_DOUBLE_EQ(out(1, 0), 1.0);
-  adapt_rows(f, Eigen::Vector2d(0.0, 2.0), 0, out);
+  adapt_rows(f, Eigen::Vector2d(0.0, 2.0), Eigen::Vector2d(0.0, 1.0), 0, out);
   EXPECT_DOUBLE_EQ(out(0, 1), 1.0);
-  EXPECT_DOUBLE_EQ(out(1, 0), 1.0);  // ruled out by the prior: left as it is
+}
+
+TEST(AdaptRows, GiveARowThatThePriorRulesOutThePrior) {
+  // A class whose share is 0 has probability 0, whatever the classifier says.
+  const Eigen::MatrixXd f = Eigen::RowVector3d(1.0, 0.0, 0.0);
+  RowMajorMatrix<double> out(1, 3);
+  adapt_rows(f, Eigen::Vector3d(0.0, 1.5, 0.75), Eigen::Vector3d(0.0, 0.6, 0.4), 0, out);
+  EXPECT_EQ(out, RowMajorMatrix<double>(Eigen::RowVector3d(0.0, 0.6, 0.4)));
 }
 
 TEST(ErrorBoundTerms, AreThoseOfAHandMadePredictor) {

@@ -194,7 +194,8 @@ TEST(ExperimentText, SaysWhatIsWrongWithAValue) {
       "e.toml, line 1: title is \"a\\x1b[2J\", expected a text without control characters: terminals obey them");
   expect_refused("data = 5\n", "e.toml, line 1: data is 5, expected a table");
   expect_refused("seed = -1\n", "e.toml, line 1: seed is -1, expected a whole number from 0 to 9223372036854775807");
-  expect_refused("seeds = []\n", "e.toml, line 1: seeds is a list, expected a list of whole numbers");
+  expect_refused("seeds = []\n",
+                 "e.toml, line 1: seeds is an empty list; give at least one, such as [1, 2, 3], or leave it out");
   expect_refused("seeds = [1, 1]\n", "e.toml, line 1: the seed 1 is there twice; give each once");
   expect_refused("seed = 1\nseeds = [1]\n", "e.toml, line 2: found both seed and seeds; give one");
   expect_refused("name = \"a/b\"\n",

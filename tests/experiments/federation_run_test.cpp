@@ -295,6 +295,22 @@ TEST_F(FederationRun, TellsDamagedSettingsFromOtherSettings) {
                [&] { run_in_folder(task("run"), {}); });
 }
 
+TEST_F(FederationRun, SaysWhichFileOfARunIsGoneOrEmpty) {
+  run_in_folder(task("run"), {});
+  file("run/SHA256SUMS", "");
+  expect_error(
+      ErrorKind::kInput,
+      "DIR/run/SHA256SUMS is empty, so damage to the files of the run would go unseen; remove the folder to run "
+      "it again, or choose another",
+      [&] { run_in_folder(task("run"), {}); });
+  std::filesystem::remove(path("run/experiment.toml"));
+  expect_error(
+      ErrorKind::kInput,
+      "DIR/run/experiment.toml is gone, so nothing tells which run left what is in DIR/run; put it back, remove "
+      "the folder to run it again, or choose another",
+      [&] { run_in_folder(task("run"), {.resume = true}); });
+}
+
 TEST_F(FederationRun, SaysThatAnotherVersionMadeTheRun) {
   run_in_folder(task("run"), {});
   std::string text = bytes_of(path("run/experiment.toml"));

@@ -232,6 +232,28 @@ TEST_F(FederatedDataTest, MatchesTheClassesOfOwnTablesByName) {
   EXPECT_GT(data.unlabelled, 0);
 }
 
+TEST_F(FederatedDataTest, NotesClassesThatMayBeMisspelt) {
+  const auto notes = [&](const std::vector<std::string>& of_second) {
+    std::vector<std::string> many;
+    for (int i = 0; i < 10; ++i) many.insert(many.end(), {"dog", "cat", "horse"});
+    DataSettings settings;
+    settings.folders = {{table("a.csv", many), table("t.csv", {}, 2)}, {table("b.csv", of_second), path("t.csv")}};
+    std::vector<std::string> found = make_federated_data(settings, 0).notes;
+    for (std::string& note : found) note.replace(note.find(path("")), path("").size(), "DIR/");
+    return found;
+  };
+  EXPECT_THAT(notes({"dog", "cat"}), testing::IsEmpty());
+  EXPECT_THAT(notes({"dog", "eel", "eel", "eel"}), testing::IsEmpty());  // three examples are no slip
+  EXPECT_THAT(notes({"dog", "eel"}),
+              ElementsAre("node 2 alone has the class \"eel\", with 1 training example; if it is "
+                          "misspelt, mend it in DIR/b.csv"));
+  for (const char* slip : {"hrose", "hors", "horsse", "house"})
+    EXPECT_THAT(notes({slip, slip, slip, "dog"}),
+                ElementsAre(std::string("node 2 alone has the class \"") + slip +
+                            "\", with 3 training examples, and another class is called \"horse\"; if it is misspelt, "
+                            "mend it in DIR/b.csv"));
+}
+
 TEST_F(FederatedDataTest, OrdersNumberedClassesBySize) {
   DataSettings settings;
   settings.folders = {{table("a.csv", {"10", "9"}), table("a-test.csv", {"9"})},
@@ -424,7 +446,7 @@ TEST_F(FederatedDataTest, RefusesOwnDataThatDoNotFitTogether) {
   };
   refused({{unlabelled, unlabelled}},
           "DIR/u.csv: found no labels, expected one folder of images a class or a column called label: node 1 trains "
-          "on them");
+          "on them; give the column that holds them this name");
   refused({{a, table("t.csv", {"cow"})}},
           "DIR/t.csv: unknown class \"cow\" (known: cat, dog); no node has training examples of it");
   refused({{a, unlabelled}, {file("wide.csv", "x,y,label\n1,2,cat\n"), unlabelled}},
@@ -498,8 +520,9 @@ TEST(FederatedData, RefusesSettingsThatMakeNoFederation) {
   shares.train_shares = {{4, 5}, {5, 5}};
   shares.test_shares = {{1, 2}, {1, 2}};
   refused(shares, ErrorKind::kUsage,
-          "data: the shares of node 2 add up to 10, and those of node 1 to 9; make them all add up to the same, more "
-          "than 0");
+          "data: the shares of node 2 add up to 10, and those of node 1 to 9; make them all add up to the same");
+  shares.train_shares = {{0, 0}, {5, 5}};
+  refused(shares, ErrorKind::kUsage, "data: the shares of node 1 are all 0; give a class of it a share above 0");
   refused({.set = kSmall, .partition = "iid", .nodes = 10'000}, ErrorKind::kInput,
           "node 1 of 10000 has no training examples; make fewer nodes, or larger shares");
   // Ten nodes take so much of the first class that a hundredth of the smallest class is no example.

@@ -147,6 +147,17 @@ TEST(Federation, SaysThatALocalPredictorCannotSeeAClassItsNodeLacks) {
   EXPECT_EQ(federation.numbers(0, "target")[2], 0.0F);
 }
 
+TEST(Federation, SaysThatOneTestExampleIsTooFewForRatios) {
+  const FederatedData data = gaussian_federation({{{30, 30, 30}, {0, 1, 0}}, {{30, 30, 30}, {20, 20, 20}}});
+  FederationSettings settings = weighted_settings("mlls");
+  settings.rounds = 1;
+  const std::string sentence = "node 1 has 1 test example, too few to estimate its class mix from; give it more";
+  EXPECT_THAT(LocalFederation(settings, data).run().warnings, testing::Contains(sentence));
+  settings = weighted_settings("true");
+  settings.rounds = 1;
+  EXPECT_THAT(LocalFederation(settings, data).run().warnings, testing::Not(testing::Contains(sentence)));
+}
+
 TEST(Federation, RefusesAClassThatNoNodeHolds) {
   const FederatedData data = gaussian_federation({{{50, 50, 0}, {30, 30, 40}}, {{30, 30, 0}, {50, 50, 10}}});
   LocalFederation federation(weighted_settings("true"), data);

@@ -59,7 +59,7 @@ Adaptation write_rows(const AdaptOptions& options, const Input& input, const Lab
     const Index count = std::min(kRows, n - first);
     progress.show("correcting", static_cast<double>(first) / static_cast<double>(n));
     apply_calibration(calibration, target, first, calibrated.topRows(count));
-    if (correct) adapt_rows(calibrated, result.estimate.ratio, 0, corrected.topRows(count));
+    if (correct) adapt_rows(calibrated, result.estimate.ratio, result.target_prior, 0, corrected.topRows(count));
     const MatrixView rows = MatrixView(correct ? corrected : calibrated).middle_rows(0, count);
     if (writer) writer->append(rows);
     for (Index i = 0; i < count; ++i) {

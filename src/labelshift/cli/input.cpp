@@ -107,6 +107,14 @@ void check_no_index(const MatrixView& scores, const std::string& path) {
   }
 }
 
+/// Whether the first of several rows counts from 1: names of columns, more likely than scores.
+bool counts_from_1(const MatrixView& scores) {
+  if (scores.rows() < 2 || scores.cols() < 3) return false;
+  for (Index c = 0; c < scores.cols(); ++c)
+    if (scores(0, c) != static_cast<double>(c + 1)) return false;
+  return true;
+}
+
 void check_combination(const InputOptions& options, const EstimatorOptions& estimator) {
   const auto need = [](const std::string& given, const char* option, const std::string& other, const char* needed) {
     if (!given.empty() && other.empty()) throw Error(ErrorKind::kUsage, fmt::format("{} needs {}", option, needed));
@@ -256,6 +264,25 @@ void add_data_options(CLI::App& command, DataInput& options, const std::string& 
       ->transform(standard_input())
       ->excludes(column)
       ->group(group);
+  command
+      .add_option("--ignore-columns", options.labels.ignore,
+                  "Columns of a table that are no part of an example, such as an id or an index (of pandas: \"Unnamed: "
+                  "0\"): names or numbers from 0, with commas between them")
+      ->type_name("COLUMNS")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->group(group);
+}
+
+LoadedDataset load_examples(const std::string& data, const LabelOptions& labels) {
+  try {
+    return load_dataset(data, labels);
+  } catch (const Error& error) {
+    if (error.remedy() != Remedy::kColumns) throw;
+    throw Error(error.kind(), fmt::format("{}; leave a column that is no number out with --ignore-columns, by its name "
+                                          "or its number from 0, and name that of the labels with --label-column",
+                                          error.what()));
+  }
 }
 
 std::vector<OptionFile> input_files(const InputOptions& options) {
@@ -402,6 +429,7 @@ ScoresFile::ScoresFile(const std::string& path, const InputOptions& options)
   check_no_index(file.view(), path);
   class_names_ = file.column_names();
   table_ = file.table();
+  suspect_header_ = class_names_.empty() && !path.ends_with(".npy") && counts_from_1(file.view());
   if (options.renormalise) values_ = renormalise_rows(file.view(), path);
   scores_.emplace(std::visit([](const auto& values) -> MatrixView { return values.view(); }, values_), options.logits,
                   path);
@@ -436,6 +464,11 @@ Input read_input(const InputOptions& options, const EstimatorOptions& estimator,
     scores.emplace(path, options);
     if (input.class_names.empty()) input.class_names = scores->class_names();
     input.tables.push_back(scores->table());
+    if (scores->suspect_header())
+      input.warnings.push_back(fmt::format(
+          "the first line of {} counts 1, 2, 3 and was read as scores; if these are the names of its columns, write "
+          "names such as c1,c2,c3 there and give --classes, or remove the line",
+          path));
   };
   read_scores(options.source_probs, input.source);
   read_scores(options.target_probs, input.target);

@@ -11,6 +11,7 @@
 #include "labelshift/cli/progress.hpp"
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/label_shift.hpp"
+#include "labelshift/data/datasets/known_datasets.hpp"
 #include "labelshift/data/datasets/table_reader.hpp"
 #include "labelshift/data/files/matrix_file.hpp"
 
@@ -42,8 +43,10 @@ struct DataInput {
   LabelOptions labels;
 };
 
-/// --data, --label-column and --labels.
+/// --data, --label-column, --labels and --ignore-columns.
 void add_data_options(CLI::App& command, DataInput& options, const std::string& group);
+/// load_dataset of what these options say.
+LoadedDataset load_examples(const std::string& data, const LabelOptions& labels);
 void add_source_options(CLI::App& command, InputOptions& options);
 void add_target_options(CLI::App& command, InputOptions& options);
 void add_estimator_options(CLI::App& command, EstimatorOptions& options);
@@ -97,12 +100,15 @@ class ScoresFile {
   const std::vector<std::string>& class_names() const { return class_names_; }
   /// All columns of the file, classes or not.
   const TableColumns& table() const { return table_; }
+  /// Whether the first row of a text looks like names that are numbers, and was read as scores all the same.
+  bool suspect_header() const { return suspect_header_; }
 
  private:
   std::variant<MatrixFile, CalibratedProbabilities> values_;
   std::optional<Scores> scores_;  // a view of values_
   std::vector<std::string> class_names_;
   TableColumns table_;
+  bool suspect_header_ = false;
 };
 
 /// What was read.

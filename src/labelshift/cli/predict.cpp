@@ -151,7 +151,7 @@ void predict(const PredictOptions& options) {
   Predictor predictor = load(options);
   LabelOptions labels = options.input.labels;
   labels.class_names = predictor.class_names;  // the data need not have an example of each
-  const LoadedDataset loaded = load_dataset(options.input.data, labels);
+  const LoadedDataset loaded = load_examples(options.input.data, labels);
   const TrainAndTest& data = loaded.parts;
   const Part part = find_part(options, data, predictor.origin);
   check_classes(options, predictor, part.data);

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -81,13 +82,24 @@ TrainingSettings training_settings(const TrainOptions& options) {
   return settings;
 }
 
+/// The names of the first columns.
+std::string excerpt_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 5;
+  std::vector<std::string> shown;
+  for (std::size_t c = 0; c < std::min(kMost, names.size()); ++c) shown.push_back(excerpt(names[c]));
+  return fmt::format("{}{}", fmt::join(shown, ", "), names.size() > kMost ? ", ..." : "");
+}
+
 void check_trainable(const Dataset& data, const std::string& name) {
   if (data.labels.empty())
     throw Error(
         ErrorKind::kInput,
         data.column_names.empty()
             ? fmt::format("{} has no labels; say which column holds them with --label-column, or give --labels", name)
-            : fmt::format("{} has no column \"label\"; name it with --label-column, or give --labels", name));
+            : fmt::format(
+                  "{} has no column \"label\", only {}; name the one that holds the labels with --label-column, or "
+                  "give --labels",
+                  name, excerpt_of(data.column_names)));
   const std::vector<Index> counts = class_counts(data.labels, all_rows(data.size()), data.classes());
   const auto held = std::count_if(counts.begin(), counts.end(), [](Index count) { return count > 0; });
   if (held < 2) throw Error(ErrorKind::kInput, fmt::format("{} has {} class, expected at least 2", name, held));
@@ -225,7 +237,7 @@ void train(const TrainOptions& options) {
   check_writable(options.output);
   std::optional<Progress> progress(std::in_place);
   progress->show("reading " + options.input.data);
-  const LoadedDataset loaded = load_dataset(options.input.data, options.input.labels);
+  const LoadedDataset loaded = load_examples(options.input.data, options.input.labels);
   const TrainAndTest& data = loaded.parts;
   check_trainable(data.train, options.input.data);
   const HoldOut rows = split(data.train, options);

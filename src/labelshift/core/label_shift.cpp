@@ -42,9 +42,11 @@ void check(const LabelShiftProblem& problem, const LabelShiftOptions& options) {
                                                options.bootstrap, kLeastReplicates));
   if (problem.source_prior && options.smoothing > 0.0)
     throw Error(ErrorKind::kUsage, "smoothing is for a source prior that is counted, not for one that is given");
-  if (!(options.smoothing >= 0.0 && std::isfinite(options.smoothing)))
-    throw Error(ErrorKind::kUsage,
-                fmt::format("smoothing is {}, expected a number that is not negative", options.smoothing));
+  constexpr double kMostSmoothing = 1e12;  // at which nothing is left of what was counted
+  if (!(options.smoothing >= 0.0 && options.smoothing <= kMostSmoothing))
+    throw Error(
+        ErrorKind::kUsage,
+        fmt::format("smoothing is {}, expected a number of examples from 0 to 1e12; 1 is common", options.smoothing));
 }
 
 /// The tests compare raw predictions: a calibration fitted on the source fits the source better than the target, which
@@ -334,16 +336,15 @@ LabelShiftResult analyse_label_shift(const LabelShiftProblem& problem, const Lab
   return result;
 }
 
-void adapt_rows(const MatrixView& probs, const Eigen::VectorXd& ratio, Index first,
+void adapt_rows(const MatrixView& probs, const Eigen::VectorXd& ratio, const Eigen::VectorXd& target_prior, Index first,
                 Eigen::Ref<RowMajorMatrix<double>> out) {
   for (Index i = 0; i < out.rows(); ++i) {
     for (Index c = 0; c < out.cols(); ++c) out(i, c) = probs(first + i, c) * ratio[c];
     const double sum = out.row(i).sum();
-    if (sum > 0.0) {
+    if (sum > 0.0)
       out.row(i) /= sum;
-    } else {
-      for (Index c = 0; c < out.cols(); ++c) out(i, c) = probs(first + i, c);
-    }
+    else
+      out.row(i) = target_prior.transpose();
   }
 }
 

@@ -89,8 +89,9 @@ LabelShiftResult analyse_label_shift(const LabelShiftProblem& problem, const Lab
                                      const Observer& observer = {});
 
 /// Rows [first, first + out.rows()) of p_te(y | x), which is proportional to f_y(x) r_y; `probs` are calibrated.
-/// A row that the target's prior rules out altogether (f . r = 0) is left as it is.
-void adapt_rows(const MatrixView& probs, const Eigen::VectorXd& ratio, Index first,
+/// A row whose classes the target's prior rules out altogether (f . r = 0) says nothing of the others and gets that
+/// prior, which is what the formula gives as f nears the source prior ever so little.
+void adapt_rows(const MatrixView& probs, const Eigen::VectorXd& ratio, const Eigen::VectorXd& target_prior, Index first,
                 Eigen::Ref<RowMajorMatrix<double>> out);
 
 }  // namespace labelshift

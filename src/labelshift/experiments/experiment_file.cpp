@@ -133,7 +133,8 @@ class Reader {
   }
   std::vector<std::uint64_t> seeds(const toml::node& value) const {
     const auto* list = value.as_array();
-    if (!list || list->empty()) unexpected("seeds", value, "a list of whole numbers");
+    if (!list) unexpected("seeds", value, "a list of whole numbers");
+    if (list->empty()) fail(value, "seeds is an empty list; give at least one, such as [1, 2, 3], or leave it out");
     std::vector<std::uint64_t> result;
     for (const toml::node& entry : *list) {
       result.push_back(seed(entry));

@@ -432,7 +432,21 @@ void check_folder(const RunTask& task, bool resume) {
   const bool whole = exists(paths.summary);
   const std::string checkpoint = newest_checkpoint(task.folder);
   if (!whole && checkpoint.empty()) return;
+  if (!exists(paths.settings))
+    throw Error(
+        ErrorKind::kInput,
+        fmt::format("{} is gone, so nothing tells which run left what is in {}; put it back, remove the folder to "
+                    "run it again, or choose another",
+                    paths.settings, task.folder),
+        Remedy::kOutputFolder);
   const std::string settings_file = read_file(paths.settings);
+  if (whole && exists(paths.sums) && read_file(paths.sums).empty())
+    throw Error(
+        ErrorKind::kInput,
+        fmt::format("{} is empty, so damage to the files of the run would go unseen; remove the folder to run it "
+                    "again, or choose another",
+                    paths.sums),
+        Remedy::kOutputFolder);
   if (whole && exists(paths.sums) &&
       read_file(paths.sums).find(sum_line(settings_file, kSettingsName)) == std::string::npos)
     throw Error(ErrorKind::kInput,

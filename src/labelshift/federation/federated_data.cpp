@@ -166,9 +166,12 @@ void check_shares(const std::vector<std::vector<double>>& shares, const char* ke
   for (const std::vector<double>& of_node : shares) check_numbers(of_node, kClassShares, key);
   const auto sum = [](const std::vector<double>& of) { return std::accumulate(of.begin(), of.end(), 0.0); };
   for (std::size_t k = 0; k < shares.size(); ++k)
-    if (std::abs(sum(shares[k]) - sum(shares.front())) > kRounding * sum(shares.front()) || !(sum(shares[k]) > 0.0))
+    if (!(sum(shares[k]) > 0.0))
+      refuse(key, fmt::format("the shares of node {} are all 0; give a class of it a share above 0", k + 1));
+  for (std::size_t k = 0; k < shares.size(); ++k)
+    if (std::abs(sum(shares[k]) - sum(shares.front())) > kRounding * sum(shares.front()))
       refuse(key, fmt::format("the shares of node {} add up to {}, and those of node 1 to {}; make them all add up to "
-                              "the same, more than 0",
+                              "the same",
                               k + 1, sum(shares[k]), sum(shares.front())));
 }
 
@@ -228,6 +231,7 @@ PartFacts facts_of(const Dataset& data, const std::string& path) {
           .images = data.values.index() == 0,
           .columns = data.column_names,
           .classes = data.class_names,
+          .counts = class_counts(data.labels, all_rows(std::ssize(data.labels)), data.classes()),
           .examples = data.size(),
           .labelled = !data.labels.empty(),
           .fingerprint = fingerprint(data)};
@@ -384,6 +388,53 @@ void check_alike(const PartFacts& data, const PartFacts& first) {
         fmt::format("{}: found other columns than in {}, expected the same in the same order", data.path, first.path));
 }
 
+/// Whether one letter was added, left out, replaced or swapped with the next. Short names and numbers are too alike.
+bool one_slip_apart(const std::string& a, const std::string& b) {
+  if (a.size() > b.size()) return one_slip_apart(b, a);
+  double number = 0.0;
+  if (a.size() < 3 || b.size() - a.size() > 1 || parse_number(a, number) || parse_number(b, number)) return false;
+  const auto differ = static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin());
+  const auto rest = [](const std::string& text, std::size_t from) { return text.substr(std::min(from, text.size())); };
+  if (a.size() < b.size()) return rest(a, differ) == rest(b, differ + 1);
+  if (rest(a, differ + 1) == rest(b, differ + 1)) return true;
+  return a[differ] == b[differ + 1] && a[differ + 1] == b[differ] && rest(a, differ + 2) == rest(b, differ + 2);
+}
+
+/// Adds a note on every class that may be a slip of the pen: one node alone has it, and hardly any example of it where
+/// all other classes have many, or another class has nearly the same name.
+void note_misspelt(const DataSettings& settings, std::span<const DataFacts> nodes, FederatedData& data) {
+  constexpr Index kFew = 3, kMany = 10;
+  const auto m = static_cast<std::size_t>(data.classes());
+  std::vector<Index> counts(m), holders(m), holder(m);
+  for (std::size_t k = 0; k < nodes.size(); ++k) {
+    const PartFacts& train = nodes[k].train;
+    for (std::size_t i = 0; i < train.classes.size(); ++i) {
+      if (train.counts[i] == 0) continue;
+      const auto found = std::find(data.class_names.begin(), data.class_names.end(), train.classes[i]);
+      const auto c = static_cast<std::size_t>(found - data.class_names.begin());
+      counts[c] += train.counts[i];
+      ++holders[c];
+      holder[c] = static_cast<Index>(k);
+    }
+  }
+  const auto few = std::count_if(counts.begin(), counts.end(), [](Index count) { return count < kMany; });
+  for (std::size_t c = 0; c < m && nodes.size() > 1; ++c) {
+    if (holders[c] != 1) continue;
+    const std::string& name = data.class_names[c];
+    const auto close = std::find_if(data.class_names.begin(), data.class_names.end(), [&](const std::string& other) {
+      return &other != &name && one_slip_apart(name, other);
+    });
+    const bool alike = close != data.class_names.end() &&
+                       counts[c] <= counts[static_cast<std::size_t>(close - data.class_names.begin())];
+    if (!alike && !(counts[c] < kFew && few == 1)) continue;
+    data.notes.push_back(
+        fmt::format("node {} alone has the class {}, with {} training example{}{}; if it is misspelt, mend it in {}",
+                    holder[c] + 1, excerpt(name), counts[c], counts[c] == 1 ? "" : "s",
+                    alike ? fmt::format(", and another class is called {}", excerpt(*close)) : "",
+                    settings.folders[static_cast<std::size_t>(holder[c])].train));
+  }
+}
+
 FederatedData read_folders(const DataSettings& settings, const NodeBlock& block, const ShareFacts& share) {
   FederatedData result;
   result.nodes.resize(settings.folders.size());
@@ -394,7 +445,8 @@ FederatedData read_folders(const DataSettings& settings, const NodeBlock& block,
     auto train = read_part(folders.train);
     if (train->labels.empty())
       throw Error(ErrorKind::kInput, fmt::format("{}: found no labels, expected one folder of images a class or a "
-                                                 "column called label: node {} trains on them",
+                                                 "column called label: node {} trains on them; give the column that "
+                                                 "holds them this name",
                                                  folders.train, k + 1));
     auto test = read_part(folders.test);
     own.push_back({facts_of(*train, folders.train), facts_of(*test, folders.test)});
@@ -426,6 +478,7 @@ FederatedData read_folders(const DataSettings& settings, const NodeBlock& block,
   }
   result.fingerprint = fingerprint(fingerprints);
   for (const auto& set : result.sets) rename_classes(*set, result.class_names);
+  note_misspelt(settings, all, result);
   return result;
 }
 

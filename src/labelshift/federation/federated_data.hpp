@@ -67,14 +67,15 @@ struct PartFacts {
   bool images = false;               // and no table
   std::vector<std::string> columns;  // of a table with a header
   std::vector<std::string> classes;
+  std::vector<Index> counts;  // of each class, where there are labels
   Index examples = 0;
   bool labelled = false;
   std::string fingerprint;
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit& visit) {
-    visit(self.path, self.channels, self.height, self.width, self.images, self.columns, self.classes, self.examples,
-          self.labelled, self.fingerprint);
+    visit(self.path, self.channels, self.height, self.width, self.images, self.columns, self.classes, self.counts,
+          self.examples, self.labelled, self.fingerprint);
   }
 };
 

@@ -103,11 +103,14 @@ class Coordinator {
     state_.normalisation = normalisation_of({.count = examples * static_cast<double>(task_.shape.size() / parts),
                                              .sum = from_digits(sums.value_sums, kValueDigits),
                                              .squares = from_digits(sums.value_squares, kSquareDigits)});
-    Index incomplete = 0, untested = 0;
+    Index incomplete = 0, untested = 0, lone = 0;
     for (const auto& [node, report] : outcome.contributed) {
       census.tested.push_back(report.test_examples > 0);
       if (!census.tested.back() && ++untested <= kNodesNamed)
         state_.warnings.push_back(fmt::format("node {} has no test examples: it counts in training alone", node + 1));
+      if (report.test_examples == 1 && settings_.ratio.estimated() && ++lone <= kNodesNamed)
+        state_.warnings.push_back(
+            fmt::format("node {} has 1 test example, too few to estimate its class mix from; give it more", node + 1));
       if (report.missing.empty() || !settings_.ratio.weighted() || ++incomplete > kNodesNamed) continue;
       std::vector<std::string> missing;
       for (const Index c : report.missing) missing.push_back(task_.class_names[c]);
@@ -120,6 +123,8 @@ class Coordinator {
     if (incomplete > kNodesNamed)
       state_.warnings.push_back(
           fmt::format("{} more nodes lack training examples of a class", incomplete - kNodesNamed));
+    if (lone > kNodesNamed)
+      state_.warnings.push_back(fmt::format("{} more nodes have 1 test example", lone - kNodesNamed));
     if (untested > kNodesNamed)
       state_.warnings.push_back(fmt::format("{} more nodes have no test examples", untested - kNodesNamed));
     return census;

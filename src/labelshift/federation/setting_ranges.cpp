@@ -9,10 +9,10 @@ namespace {
 
 constexpr Range kNode{.high = 1e6, .whole = true};  // its number, or how many there are; 0 is none or all of them
 constexpr Range kCountOrNone{.high = 1e9, .whole = true};
-constexpr Range kRate{.high = 1e6, .open_low = true};
-constexpr Range kStrength{.high = 1e6};                                    // which 0 turns off
-constexpr Range kHeldOut{.high = 1.0, .open_high = true};                  // something has to be left
-constexpr Range kUsed{.high = 1.0, .open_low = true};                      // something has to be there
+constexpr Range kRate{.low = 1e-30, .high = 1e6};          // what is less would be 0 in the arithmetic of a net
+constexpr Range kStrength{.high = 1e6};                    // which 0 turns off
+constexpr Range kHeldOut{.high = 1.0, .open_high = true};  // something has to be left
+constexpr Range kUsed{.high = 1.0, .open_low = true};      // something has to be there
 constexpr Range kSplit{.high = 1.0, .open_low = true, .open_high = true};  // on both sides
 constexpr Range kDecay{.high = 1.0, .open_high = true};                    // of a running mean, which 1 stops
 constexpr Range kLimit{.open_low = true, .advice = "; leave it out for no limit"};

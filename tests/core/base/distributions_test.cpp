@@ -118,5 +118,14 @@ TEST(NormalQuantile, IsFiniteForTheSmallestProbability) {
   EXPECT_NEAR(normal_quantile(std::numeric_limits<double>::denorm_min()), -38.4674056, 1e-7);
 }
 
+TEST(PoissonSurvival, IsTheSumOfTheLawAtWholeNumbersAndFallsBetweenThem) {
+  EXPECT_EQ(poisson_survival(0.0, 0.3), 1.0);
+  EXPECT_NEAR(poisson_survival(1.0, 0.3), 1.0 - std::exp(-0.3), 1e-15);
+  EXPECT_NEAR(poisson_survival(3.0, 2.0), 1.0 - 5.0 * std::exp(-2.0), 1e-15);
+  EXPECT_GT(poisson_survival(1.0, 0.3), poisson_survival(1.5, 0.3));
+  EXPECT_GT(poisson_survival(1.5, 0.3), poisson_survival(2.0, 0.3));
+  EXPECT_NEAR(poisson_survival(40.0, 1e-3) / (1e-120 / std::tgamma(41.0)), 1.0, 1e-3);
+}
+
 }  // namespace
 }  // namespace labelshift

@@ -38,5 +38,14 @@ TEST(Utf8, RefusesBytesThatStartNoCharacter) {
     EXPECT_EQ(first_character(text).bytes, 0u) << text;
 }
 
+TEST(IsUtf8, LooksAtEveryCharacter) {
+  EXPECT_TRUE(is_utf8(""));
+  EXPECT_TRUE(is_utf8("caf\xc3\xa9"));
+  EXPECT_FALSE(is_utf8("caf\xe9"));
+  EXPECT_FALSE(
+      is_utf8("\xe9"
+              "cole"));
+}
+
 }  // namespace
 }  // namespace labelshift

@@ -310,10 +310,24 @@ TEST(Intervals, OfAnAbsentClassEndWhereTheNormalCutOffAtZeroLeavesFivePercent) {
   for (const auto& [centre, high] : highs) {
     PriorUncertainty uncertainty{.prior = Eigen::Vector2d(0.0, 1.0), .centre = Eigen::Vector2d(centre, 1.0)};
     uncertainty.prior_error = Eigen::Vector2d(0.01, 0.01);
-    const Intervals found = intervals_from(uncertainty, Eigen::Vector2d(0.25, 0.75), 1000.0, 0.95);
+    const Intervals found = intervals_from(uncertainty, Eigen::Vector2d(0.25, 0.75), 10'000.0, 0.95);
     EXPECT_EQ(found.prior_low[0], 0.0);
     EXPECT_NEAR(found.prior_high[0], 0.01 * high, 1e-7) << centre;
     EXPECT_NEAR(found.ratio_high[0], 0.04 * high, 4e-7) << centre;
+  }
+}
+
+TEST(Intervals, OfAShareAndItsRatioBothReachZeroOrNeither) {
+  // Of two standard errors that differ by what the source prior adds, the larger one reaches 0.
+  for (const auto& [of_prior, of_ratio] : {std::pair{0.01, 0.05}, {0.05, 0.01}}) {
+    PriorUncertainty uncertainty{.prior = Eigen::Vector2d(0.05, 0.95), .centre = Eigen::Vector2d(0.05, 0.95)};
+    uncertainty.prior_error = Eigen::Vector2d(of_prior, of_prior);
+    uncertainty.ratio_error = Eigen::Vector2d(of_ratio, of_ratio) / 0.5;
+    const Intervals found = intervals_from(uncertainty, Eigen::Vector2d(0.5, 0.5), 1e9, 0.95);
+    EXPECT_EQ(found.prior_low[0], 0.0);
+    EXPECT_EQ(found.ratio_low[0], 0.0);
+    EXPECT_GT(found.prior_low[1], 0.8);
+    EXPECT_GT(found.ratio_low[1], 1.6);
   }
 }
 
@@ -379,6 +393,42 @@ TEST(Intervals, OfUnequalWeightsAreThoseOfFewerRows) {
   const Intervals weighted = analyse_label_shift(known, {}).intervals;
   const double widening = (weighted.prior_high[1] - weighted.prior_low[1]) / (plain.prior_high[1] - plain.prior_low[1]);
   EXPECT_NEAR(widening, std::sqrt(1.0 / 0.61), 0.03);
+}
+
+TEST(Intervals, OfAnAbsentClassKeepTheRuleOfThreeOfTheEffectiveRows) {
+  // Three rows say class 0, and one with hardly any weight says class 1 as surely as it can. 3 rows leave 5 % beyond
+  // 1 - 0.05^(1/3) = 0.63160.
+  const Eigen::MatrixXd f = (Eigen::MatrixXd(4, 2) << 1, 0, 1, 0, 1, 0, 1e-12, 1 - 1e-12).finished();
+  const std::vector<double> weights = {1.0, 1.0, 1.0, 1e-13};
+  LabelShiftProblem problem{.target = {f}, .target_weights = weights};
+  problem.source_prior = Eigen::Vector2d(0.5, 0.5);
+  const LabelShiftResult result = analyse_label_shift(problem, {});
+  ASSERT_LT(result.target_prior[1], 1e-4);
+  EXPECT_GE(result.intervals.prior_high[1], 0.63159);
+}
+
+TEST(Intervals, OfUnequalWeightsHoldTheShareOfAClassThatSeemsAbsent) {
+  // 10 rows with weights so uneven that they count like two or three. Coverage of at least 0.95 has a standard
+  // deviation of 0.01 in 500 draws: three of them below 0.95 is 0.92.
+  const GaussianProblem problem{.source_prior = Eigen::Vector3d::Constant(1.0 / 3)};
+  const Eigen::Vector3d q(0.3, 0.4, 0.3);
+  Rng rng(6);
+  int absent = 0;
+  int covered = 0;
+  while (absent < 500) {
+    const GaussianSample target = problem.sample(10, q, rng);
+    std::vector<double> weights(10);
+    for (double& w : weights) w = std::exp(3.0 * rng.normal());
+    LabelShiftProblem known{.target = {target.probs}, .target_weights = weights};
+    known.source_prior = problem.source_prior;
+    const LabelShiftResult result = analyse_label_shift(known, {});
+    for (Index c = 0; c < 3; ++c) {
+      if (!is_absent(result.target_prior[c], result.target_rows)) continue;
+      ++absent;
+      covered += q[c] <= result.intervals.prior_high[c];
+    }
+  }
+  EXPECT_GE(covered, 0.92 * absent);
 }
 
 }  // namespace

@@ -45,6 +45,25 @@ TEST_F(TableReader, FindsTheLabelColumnByNameOrNumber) {
   EXPECT_THAT(table("1,2.5,b\n2,3.5,a\n", {.column = "2"}).labels, ElementsAre(1, 0));
 }
 
+TEST_F(TableReader, LeavesColumnsOut) {
+  const std::string text = "id,x,label,y\np1,1,dog,2\np2,3,cat,4\n";
+  for (const char* column : {"id", "0"}) {
+    const Dataset data = table(text, {.ignore = {column}});
+    EXPECT_EQ(data.shape, (ExampleShape{1, 1, 2}));
+    EXPECT_THAT(floats(data), ElementsAre(1, 2, 3, 4));
+    EXPECT_THAT(data.labels, ElementsAre(1, 0));
+    EXPECT_THAT(data.column_names, ElementsAre("x", "y"));
+  }
+  EXPECT_THAT(floats(table("1,0.5,7\n2,0.25,8\n", {.ignore = {"0", "2"}})), ElementsAre(0.5, 0.25));
+  EXPECT_THAT(table(text, {.ignore = {"id", "label"}}).labels, IsEmpty());
+  expect_refused(text, "DIR/table.csv, line 2, column 1: found \"p1\", expected a number");
+  expect_refused(text, "unknown column to leave out \"ids\"; did you mean \"id\"? (known: id, x, label, y)",
+                 {.ignore = {"ids"}}, ErrorKind::kUsage);
+  expect_refused(
+      text, "DIR/table.csv: the column \"x\" was named as that of the labels and as one to leave out; name it once",
+      {.column = "x", .ignore = {"x"}}, ErrorKind::kUsage);
+}
+
 TEST_F(TableReader, KnowsPandasHeaderBesideALabelColumnThatIsGivenByNumber) {
   for (const auto& [text, column] :
        {std::pair{"0,1,2,label\n5,6,7,b\n8,9,1,a\n", "3"}, {"0,1,2,3\n5,6,7,b\n8,9,1,a\n", "3"}}) {
@@ -163,6 +182,11 @@ TEST_F(TableReader, RefusesLabelsThatAreNone) {
                  "that this is the column of labels");
   expect_refused("x,y\n1,2\n", R"(DIR/table.csv: unknown column "kind" (known: x, y))", {.column = "kind"},
                  ErrorKind::kUsage);
+}
+
+TEST_F(TableReader, RefusesLabelsThatAreNotUtf8) {
+  expect_refused("x,label\n1,a\n2,caf\xe9\n",
+                 "DIR/table.csv, line 3, column 2: found a label that is not in UTF-8; save the file in UTF-8");
 }
 
 }  // namespace

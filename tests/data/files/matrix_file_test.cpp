@@ -30,8 +30,11 @@ TEST_F(ReadMatrix, GoesByTheContentsNotTheName) {
 
 TEST_F(ReadMatrix, RefusesAnArrayThatIsNoMatrixAtOnce) {
   const std::string npy = npy_bytes("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", raw<float>({1, 2}));
-  expect_error(ErrorKind::kInput, "DIR/p.npy: found shape (2,), expected two dimensions, (rows, classes)",
-               [&] { read_matrix(file("p.npy", npy)); });
+  expect_error(
+      ErrorKind::kInput,
+      "DIR/p.npy: found shape (2,), expected two dimensions, (rows, classes); of the probabilities p of one of "
+      "two classes save both: np.save(path, np.stack([1 - p, p], axis=1)); one row is a[None, :]",
+      [&] { read_matrix(file("p.npy", npy)); });
 }
 
 TEST_F(ReadMatrix, SaysWhyAFileCannotBeOpened) {

@@ -108,9 +108,20 @@ TEST_F(NpyReader, ReadsColumnsOfEveryNumberType) {
 }
 
 TEST_F(NpyReader, RefusesOtherShapes) {
-  expect_error(ErrorKind::kInput, "DIR/a.npy: found shape (2,), expected two dimensions, (rows, classes)", [&] {
-    open(npy_bytes(header("<f4", "(2,)"), raw<float>({1, 2}))).view();
-  });
+  expect_error(
+      ErrorKind::kInput,
+      "DIR/a.npy: found shape (2,), expected two dimensions, (rows, classes); of the probabilities p of one of "
+      "two classes save both: np.save(path, np.stack([1 - p, p], axis=1)); one row is a[None, :]",
+      [&] {
+        open(npy_bytes(header("<f4", "(2,)"), raw<float>({1, 2}))).view();
+      });
+  expect_error(ErrorKind::kInput,
+               "DIR/a.npy: found shape (1, 2, 1), expected two dimensions, (rows, classes); save one row an example: "
+               "np.save(path, a.reshape(len(a), -1)), or a.reshape(-1, a.shape[-1]) if the last dimension is that of "
+               "classes",
+               [&] {
+                 open(npy_bytes(header("<f4", "(1, 2, 1)"), raw<float>({1, 2}))).view();
+               });
   expect_error(ErrorKind::kInput, "DIR/a.npy: found shape (), expected two dimensions, (rows, classes)",
                [&] { open(npy_bytes(header("<f4", "()"), raw<float>({1}))).view(); });
   expect_error(ErrorKind::kInput,

@@ -130,5 +130,26 @@ TEST_F(OutputFileTest, SaysWhyItCannotBeWritten) {
   EXPECT_EQ(files(), 2);
 }
 
+TEST_F(OutputFileTest, RemovesWhatAProcessThatWasKilledLeft) {
+  const std::string leftover = file("out.csv.12345-0.tmp", "half");
+  const std::string others[] = {file("out.csv.tmp", ""), file("out.csv.1-x.tmp", ""),
+                                file("other.csv.12345-0.tmp", "")};
+  write_file(path("out.csv"), "whole");
+  EXPECT_FALSE(std::filesystem::exists(leftover));
+  for (const std::string& other : others) EXPECT_TRUE(std::filesystem::exists(other)) << other;
+  EXPECT_EQ(bytes_of(path("out.csv")), "whole");
+}
+
+TEST_F(OutputFileTest, LeavesAloneWhatAnotherIsWriting) {
+  OutputFile first(path("out.csv"));
+  first.write("first");
+  write_file(path("out.csv"), "second");
+  EXPECT_EQ(bytes_of(path("out.csv")), "second");
+  first.finish();  // still in use until it is committed
+  write_file(path("out.csv"), "third");
+  first.commit();
+  EXPECT_EQ(bytes_of(path("out.csv")), "first");
+}
+
 }  // namespace
 }  // namespace labelshift

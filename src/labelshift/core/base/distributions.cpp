@@ -3,6 +3,7 @@
 #include <boost/math/distributions/chi_squared.hpp>
 #include <boost/math/distributions/fisher_f.hpp>
 #include <boost/math/distributions/normal.hpp>
+#include <boost/math/special_functions/gamma.hpp>
 #include <cassert>
 #include <cmath>
 #include <limits>
@@ -48,6 +49,12 @@ double chi_squared_survival(double x, double degrees_of_freedom) {
 double f_survival(double x, double numerator_degrees, double denominator_degrees) {
   assert(numerator_degrees > 0.0 && denominator_degrees > 0.0);
   return survival(FisherF(numerator_degrees, denominator_degrees), x);
+}
+
+double poisson_survival(double x, double mean) {
+  assert(mean > 0.0);
+  if (!(x > 0.0)) return 1.0;
+  return boost::math::gamma_p(x, mean, Quiet());
 }
 
 }  // namespace labelshift

@@ -15,4 +15,8 @@ double chi_squared_survival(double x, double degrees_of_freedom);
 /// P(X > x) for X of the F distribution; relative error as above, up to 1e5 and 1e9 degrees of freedom.
 double f_survival(double x, double numerator_degrees, double denominator_degrees);
 
+/// P(X >= x) for a Poisson X, and between whole numbers the gamma law that joins them: P(G <= mean) for a gamma G of
+/// shape x.
+double poisson_survival(double x, double mean);
+
 }  // namespace labelshift

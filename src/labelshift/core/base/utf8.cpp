@@ -22,4 +22,13 @@ Utf8Character first_character(std::string_view text) {
   return {code, bytes};
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t bytes = first_character(text).bytes;
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
 }  // namespace labelshift

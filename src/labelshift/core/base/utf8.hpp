@@ -14,4 +14,7 @@ struct Utf8Character {
 /// The first character of a text that is not empty. Overlong forms and surrogates are no UTF-8.
 Utf8Character first_character(std::string_view text);
 
+/// Whether all of a text is UTF-8.
+bool is_utf8(std::string_view text);
+
 }  // namespace labelshift

@@ -301,7 +301,10 @@ Intervals intervals_from(const PriorUncertainty& uncertainty, const Eigen::Vecto
       const double tail = miss * normal_cdf(centre / std::max(error, 1e-300));
       // Far below 0 the cut-off normal is exponential, and its tail too small for the formula.
       const double high = tail > 0.0 ? centre - error * normal_quantile(tail) : error * error * std::log(miss) / centre;
-      result.prior_high[c] = std::clamp(high, q, 1.0);
+      // A row that the weights all but leave out can speak for the class so loudly that the curvature, where it counts
+      // squared, knows of nothing else. No rows say more against a class than as many that rule it out.
+      const double rule_of_three = -std::expm1(std::log(miss) / rows);
+      result.prior_high[c] = std::clamp(std::max(high, rule_of_three), q, 1.0);
       result.ratio_high[c] = result.prior_high[c] / label_prior[c];
       continue;
     }
@@ -320,6 +323,8 @@ Intervals intervals_from(const PriorUncertainty& uncertainty, const Eigen::Vecto
                         source_is_known ? 0.0 : uncertainty.ratio_of_source[c] * p * p, rows, z);
     result.ratio_low[c] = of_ratio.low / p;
     result.ratio_high[c] = of_ratio.high / p;
+    // r = 0 and q = 0 are one thing: what cannot be ruled out of the one cannot be of the other.
+    if (of_prior.low == 0.0 || of_ratio.low == 0.0) result.prior_low[c] = result.ratio_low[c] = 0.0;
   }
   if (uncertainty.response.size() == 0) return result;
   for (Index a = 0; a < m; ++a) {

@@ -37,9 +37,9 @@ struct PriorUncertainty {
 
 /// The intervals of normal theory, mended where it is poor. Inside the simplex: Wilson's interval, widened by what
 /// overlapping classes and the source add to the variance. Where q = 0: from 0 to the `level` quantile of the normal
-/// law of `centre` cut off at 0, which for a class that no row speaks for is the rule of three; and the other intervals
-/// reach at least as far as q would move if the class had all that this leaves it. `rows` is the effective number of
-/// target rows.
+/// law of `centre` cut off at 0, which for a class that no row speaks for is the rule of three, and never less than
+/// that rule; and the other intervals reach at least as far as q would move if the class had all that this leaves it.
+/// `rows` is the effective number of target rows.
 Intervals intervals_from(const PriorUncertainty& uncertainty, const Eigen::VectorXd& label_prior, double rows,
                          double level);
 

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "labelshift/core/base/distributions.hpp"
 #include "labelshift/core/base/error.hpp"
@@ -33,6 +34,8 @@ void add_block(const MatrixView& rows, std::span<const double> weights, double* 
     Eigen::Map<Eigen::ArrayXd> column(t + c * kBlockRows, count);
     mean[c] = (weighted ? (column * w).sum() : column.sum()) / weight;
     squared_mean[c] = weighted ? (column * w.square()).sum() / squared_weight : mean[c];
+    moments.squares[c] += weighted ? (column.square() * w).sum() : column.square().sum();
+    moments.cubes[c] += weighted ? (column.cube() * w).sum() : column.cube().sum();
     column -= squared_mean[c];
     if (weighted) column *= w;
     std::fill_n(t + c * kBlockRows + count, kBlockRows - count, 0.0);
@@ -87,13 +90,60 @@ HypothesisTest hotelling(const Eigen::VectorXd& difference, double rows, const E
           .degrees_of_freedom = d};
 }
 
+/// What the difference of two means is like in one class whose predictions are rare events: a Poisson number of them,
+/// `expected` in the mean, each of which moves the difference by `step`.
+struct RareEvents {
+  double expected = std::numeric_limits<double>::infinity();
+  double step = 0.0;
+};
+
+/// By the variance and the skewness of a class's predictions in both samples together. Events of size s at a rate of
+/// rho have the variance rho s^2 and the third moment rho s^3; in the difference of the means of n and k rows these
+/// are multiplied by 1/n + 1/k and 1/n^2 - 1/k^2. So it takes samples of unequal size: in equal ones skewness cancels.
+std::vector<RareEvents> rare_events(const Moments& source, const Moments& target) {
+  const double n = source.effective_rows();
+  const double k = target.effective_rows();
+  const double share = k / (n + k);  // of the target among all rows
+  std::vector<RareEvents> result(static_cast<std::size_t>(source.mean.size()));
+  if (source.cubes.size() == 0 || target.cubes.size() == 0) return result;
+  const auto pooled = [&](double of_source, double of_target) {
+    return (1.0 - share) * of_source / source.weight + share * of_target / target.weight;
+  };
+  for (Index c = 0; c < source.mean.size(); ++c) {
+    const double mean = (1.0 - share) * source.mean[c] + share * target.mean[c];
+    const double square = pooled(source.squares[c], target.squares[c]);
+    const double variance = square - mean * mean;
+    const double third = pooled(source.cubes[c], target.cubes[c]) - 3.0 * mean * square + 2.0 * mean * mean * mean;
+    if (!(variance > 1e-12)) continue;  // what rounding to float32 does
+    const double step = third / variance * (1.0 / k - 1.0 / n);
+    if (step == 0.0) continue;
+    result[static_cast<std::size_t>(c)] = {.expected = variance * (1.0 / n + 1.0 / k) / (step * step), .step = step};
+  }
+  return result;
+}
+
+/// Two-sided: how likely a Poisson number is to be as far out as the difference of means says, between whole numbers
+/// by the gamma law that joins them.
+double rare_events_p_value(const RareEvents& events, double difference) {
+  const double found = std::max(0.0, events.expected + difference / events.step);
+  const double upper = poisson_survival(found, events.expected);
+  const double lower = 1.0 - poisson_survival(found + 1.0, events.expected);
+  return std::min(1.0, 2.0 * std::min(upper, lower));
+}
+
+/// Below this number of events to be expected in the smaller sample, a mean is not near enough to normal.
+constexpr double kFewEvents = 5.0;
+
+/// The part of the level that rare classes have where others are compared too.
+constexpr double kLevelOfRare = 0.2;
+
 }  // namespace
 
 void Moments::add(const MatrixView& rows, std::span<const double> weights) {
   assert(weights.empty() || static_cast<Index>(weights.size()) == rows.rows());
   const Index m = rows.cols();
   if (mean.size() == 0) {
-    mean = squared_mean = Eigen::VectorXd::Zero(m);
+    mean = squared_mean = squares = cubes = Eigen::VectorXd::Zero(m);
     scatter = Eigen::MatrixXd::Zero(m, m);
   }
   check_columns(m, mean.size());
@@ -114,6 +164,8 @@ void Moments::add(const MatrixView& rows, std::span<const double> weights) {
 void Moments::scale(double factor) {
   assert(factor > 0.0);
   weight *= factor;
+  squares *= factor;
+  cubes *= factor;
   squared_weight *= factor * factor;
   scatter *= factor * factor;
 }
@@ -132,8 +184,34 @@ HypothesisTest no_shift_test(const Moments& source, const Moments& target) {
   const double k = target.effective_rows();
   if (!(n > 0.0 && k > 0.0)) return {};
   check_columns(target.mean.size(), source.mean.size());
-  return hotelling(target.mean - source.mean, n * k / (n + k), n * source.covariance() + k * target.covariance(),
-                   n + k - 2.0);
+  const Eigen::VectorXd difference = target.mean - source.mean;
+  const Eigen::MatrixXd within = n * source.covariance() + k * target.covariance();
+  const auto compare = [&](const std::vector<Index>& classes) {
+    return hotelling(difference(classes), n * k / (n + k), within(classes, classes), n + k - 2.0);
+  };
+
+  const std::vector<RareEvents> events = rare_events(source, target);
+  std::vector<Index> common, rare;
+  const auto expected = [&](Index c) { return events[static_cast<std::size_t>(c)].expected; };
+  for (Index c = 0; c < difference.size(); ++c) (expected(c) < kFewEvents ? rare : common).push_back(c);
+  if (rare.empty()) return compare(common);
+  // The common classes sum to 1 minus the rare ones: that sum is as rare. Without one of them it is no direction.
+  double together = 0.0;
+  for (const Index c : rare) together += expected(c);
+  if (together < kFewEvents && !common.empty()) common.erase(std::ranges::min_element(common, {}, expected));
+
+  HypothesisTest result;
+  if (!common.empty()) result = compare(common);
+  const double level_of_rare = result.degrees_of_freedom > 0.0 ? kLevelOfRare : 1.0;
+  if (result.degrees_of_freedom > 0.0) result.p_value = std::min(1.0, result.p_value / (1.0 - kLevelOfRare));
+  for (const Index c : rare) {
+    const double p_value = std::min(1.0, rare_events_p_value(events[static_cast<std::size_t>(c)], difference[c]) *
+                                             static_cast<double>(rare.size()) / level_of_rare);
+    if (result.degrees_of_freedom > 0.0 && p_value >= result.p_value) continue;
+    const double z = normal_quantile(0.5 * std::max(p_value, std::numeric_limits<double>::min()));
+    result = {.statistic = z * z, .p_value = p_value, .degrees_of_freedom = 1.0};
+  }
+  return result;
 }
 
 HypothesisTest no_shift_test_exact(const Eigen::VectorXd& label_prior, const Moments& target) {

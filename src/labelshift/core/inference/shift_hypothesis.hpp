@@ -17,6 +17,8 @@ struct Moments {
   double squared_weight = 0.0;   // sum w^2
   Eigen::VectorXd squared_mean;  // (m) sum w^2 x / sum w^2; equals `mean` if all weights are equal
   Eigen::MatrixXd scatter;       // (m, m) sum w^2 (x - squared_mean)(x - squared_mean)^T
+  Eigen::VectorXd squares;       // (m) sum w x^2
+  Eigen::VectorXd cubes;         // (m) sum w x^3, for the skewness of a class that is hardly ever predicted
 
   /// Adds rows; empty weights mean all ones. The order of rows and the sizes of the batches matter only to rounding.
   void add(const MatrixView& rows, std::span<const double> weights = {});
@@ -38,6 +40,11 @@ struct Moments {
 /// the source being a sample. The covariance is pooled over both, as "no shift" allows, so that a small target needs no
 /// example of every class; weights are taken to be unrelated to f. If f was trained or calibrated on the same source
 /// rows the comparison is not fair.
+///
+/// A class whose predictions are so rare that fewer than five of them are to be expected in the smaller sample, by the
+/// skewness of both samples together, has no mean that is near to normal. It is compared by a Poisson law instead of
+/// Hotelling's, and the p-value is Bonferroni's of both: the common classes have four fifths of the level. Where no
+/// class is rare nothing but T^2 counts. Moments without `cubes` have no rare class.
 HypothesisTest no_shift_test(const Moments& source, const Moments& target);
 
 /// The same when only the source's prior is known: compares mean f in the target with p_tr. Valid only if f is

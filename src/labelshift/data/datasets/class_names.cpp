@@ -5,6 +5,7 @@
 #include <set>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/utf8.hpp"
 #include "labelshift/data/files/input_file.hpp"
 #include "labelshift/data/files/text_lines.hpp"
 #include "labelshift/data/files/unpacked_file.hpp"
@@ -24,6 +25,9 @@ std::vector<std::string> read_class_names(const std::string& path) {
   std::set<std::string> seen;
   for (std::string_view line; lines.next(line);) {
     names.emplace_back(line);
+    if (!is_utf8(line))
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{}: found a name that is not in UTF-8; save the file in UTF-8", lines.place()));
     if (!seen.emplace(line).second)
       throw Error(ErrorKind::kInput, fmt::format("{}: found the class {} a second time, expected every class once",
                                                  lines.place(), excerpt(line)));

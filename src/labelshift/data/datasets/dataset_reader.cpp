@@ -72,8 +72,17 @@ bool is_idx(const std::string& path) {
   return magic.size() == 3 && magic[0] == 0 && magic[1] == 0 && magic[2] >= 0x08 && magic[2] <= 0x0e;  // the type
 }
 
+void check_no_ignored(const std::string& path, const LabelOptions& options) {
+  if (!options.ignore.empty())
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: images have no columns to leave out; name columns of a table only", path));
+}
+
 TrainAndTest read_file(const std::string& path, const LabelOptions& options) {
-  if (is_idx(path)) return {read_idx_images(path, options.file, options.class_names), {}};
+  if (is_idx(path)) {
+    check_no_ignored(path, options);
+    return {read_idx_images(path, options.file, options.class_names), {}};
+  }
   return {read_table(path, options), {}};
 }
 
@@ -86,6 +95,7 @@ TrainAndTest read_dataset(const std::string& path, const LabelOptions& options) 
     throw Error(ErrorKind::kUsage, fmt::format("{}: a directory has its labels in it; a label column or a file of "
                                                "labels goes with a table",
                                                path));
+  check_no_ignored(path, options);
   return read_directory(path, options.class_names);
 }
 

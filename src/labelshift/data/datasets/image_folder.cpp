@@ -10,6 +10,7 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/named_entries.hpp"
 #include "labelshift/core/base/settings.hpp"
+#include "labelshift/core/base/utf8.hpp"
 #include "labelshift/data/datasets/image_decoder.hpp"
 #include "labelshift/data/files/errno_text.hpp"
 #include "labelshift/data/files/input_file.hpp"
@@ -95,6 +96,10 @@ Examples find_examples(const std::string& directory, const std::vector<std::stri
                                                listing.folders.empty() ? "images" : "folders of classes",
                                                listing.folders.empty() ? "folders of classes" : "images"));
   for (const std::string& image : listing.images) result.paths.push_back(directory + "/" + image);
+  for (const std::string& folder : listing.folders)
+    if (!is_utf8(folder))
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{}: found a folder whose name, that of a class, is not in UTF-8; rename it", directory));
   if (!listing.folders.empty()) result.class_names = class_names.empty() ? listing.folders : class_names;
   for (const std::string& folder : listing.folders) {
     const auto found = std::find(result.class_names.begin(), result.class_names.end(), folder);

@@ -194,6 +194,9 @@ LoadedDataset load_dataset(const std::string& name_or_path, const LabelOptions& 
       throw Error(ErrorKind::kUsage,
                   fmt::format("{} has labels of its own; write ./{} for a path of that name", known->name, known->name),
                   Remedy::kOwnLabels);
+    if (!options.ignore.empty())
+      throw Error(ErrorKind::kUsage, fmt::format("{} has no columns to leave out; write ./{} for a table of that name",
+                                                 known->name, known->name));
     const std::vector<DatasetPlace> places = find_dataset(*known);
     const DatasetPlace* place = first_complete(places);
     if (!place) throw_not_there(*known, places);

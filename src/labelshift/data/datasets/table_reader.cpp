@@ -12,6 +12,8 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/named_entries.hpp"
 #include "labelshift/core/base/settings.hpp"
+#include "labelshift/core/base/utf8.hpp"
+#include "labelshift/data/files/column_choice.hpp"
 #include "labelshift/data/files/input_file.hpp"
 #include "labelshift/data/files/label_file.hpp"
 #include "labelshift/data/files/matrix_file.hpp"
@@ -42,6 +44,9 @@ class LabelColumn {
         throw Error(ErrorKind::kInput, fmt::format("{}: found more than {} different labels, expected classes; check "
                                                    "that this is the column of labels",
                                                    place(), kMostClasses));
+      if (!is_utf8(name))
+        throw Error(ErrorKind::kInput,
+                    fmt::format("{}: found a label that is not in UTF-8; save the file in UTF-8", place()));
       distinct_.push_back({name, is_number ? std::optional(number) : std::nullopt, place()});
     }
     rows_.push_back(found->second);
@@ -143,6 +148,27 @@ std::optional<Index> find_label_column(const std::string& path, const std::vecto
   return number;
 }
 
+/// The columns that are left out, one flag for each column. Throws Error{kUsage} for one that is not there, or that was
+/// given as the labels'; the column "label" may be left out where nobody asked for it.
+std::vector<bool> ignored_columns(const std::string& path, const std::vector<std::string>& names, Index columns,
+                                  const LabelOptions& options, std::optional<Index>& label_column) {
+  const ColumnChoice choice{.keep = {}, .ignore = options.ignore};
+  std::vector<bool> result(static_cast<std::size_t>(columns), !options.ignore.empty());
+  if (options.ignore.empty()) return result;
+  const TableColumns table = table_columns(path, names, columns);
+  check_ignored(choice, std::span(&table, 1));
+  for (const Index kept : chosen_columns(choice, names, columns, path)) result[static_cast<std::size_t>(kept)] = false;
+  if (label_column && result[static_cast<std::size_t>(*label_column)]) {
+    if (!options.column.empty())
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("{}: the column {} was named as that of the labels and as one to leave "
+                              "out; name it once",
+                              path, excerpt(options.column)));
+    label_column.reset();
+  }
+  return result;
+}
+
 Table read_text(InputFile file, const LabelOptions& options) {
   const std::string path = file.path();
   UnpackedFile text(std::move(file));
@@ -151,6 +177,8 @@ Table read_text(InputFile file, const LabelOptions& options) {
   char delimiter = '\0';
   Index columns = 0;
   std::optional<Index> label_column;
+  std::vector<bool> ignored;
+  bool first_row = true;
   for (std::string_view line; lines.next(line);) {
     if (delimiter == '\0') {
       delimiter = find_delimiter(line, path);
@@ -161,17 +189,19 @@ Table read_text(InputFile file, const LabelOptions& options) {
       const bool header = is_header(names, column_number(options.column));
       if (!header) names.clear();
       label_column = find_label_column(path, names, columns, options);
+      ignored = ignored_columns(path, names, columns, options, label_column);
       if (label_column) result.labels.emplace();
-      result.columns = columns - (label_column ? 1 : 0);
+      result.columns = std::count(ignored.begin(), ignored.end(), false) - (label_column ? 1 : 0);
       if (header) {
-        if (label_column) names.erase(names.begin() + *label_column);
-        result.column_names = std::move(names);
+        for (Index c = 0; c < columns; ++c)
+          if (c != label_column && !ignored[static_cast<std::size_t>(c)])
+            result.column_names.push_back(std::move(names[static_cast<std::size_t>(c)]));
         continue;
       }
     }
     Cells cells(lines, line, delimiter);
     for (std::string_view cell; cells.next(cell);) {
-      if (cells.column() > columns) continue;
+      if (cells.column() > columns || ignored[static_cast<std::size_t>(cells.column() - 1)]) continue;
       const auto place = [&] { return fmt::format("{}, column {}", lines.place(), cells.column()); };
       if (label_column && cells.column() == *label_column + 1) {
         result.labels->add(cell, place);
@@ -179,12 +209,14 @@ Table read_text(InputFile file, const LabelOptions& options) {
       }
       double value = 0.0;
       if (!parse_number(cell, value))
-        throw Error(ErrorKind::kInput, fmt::format("{}: found {}, expected a number", place(), excerpt(cell)));
+        throw Error(ErrorKind::kInput, fmt::format("{}: found {}, expected a number", place(), excerpt(cell)),
+                    first_row ? Remedy::kColumns : Remedy::kNone);  // later it is a slip
       result.values.push_back(checked_value(value, place));
     }
     if (cells.column() != columns)
       throw Error(ErrorKind::kInput, fmt::format("{} has {} column{}, expected {} as in line 1", lines.place(),
                                                  cells.column(), cells.column() == 1 ? "" : "s", columns));
+    first_row = false;
   }
   return result;
 }
@@ -193,12 +225,14 @@ Table read_array(const std::string& path, const LabelOptions& options) {
   const MatrixFile file = read_matrix(path);
   const MatrixView view = file.view();
   Table result;
-  const auto label_column = find_label_column(path, {}, view.cols(), options);
+  auto label_column = find_label_column(path, {}, view.cols(), options);
+  const std::vector<bool> ignored = ignored_columns(path, {}, view.cols(), options, label_column);
   if (label_column) result.labels.emplace();
-  result.columns = view.cols() - (label_column ? 1 : 0);
+  result.columns = std::count(ignored.begin(), ignored.end(), false) - (label_column ? 1 : 0);
   result.values.reserve(static_cast<std::size_t>(view.rows() * result.columns));
   for (Index i = 0; i < view.rows(); ++i)
     for (Index c = 0; c < view.cols(); ++c) {
+      if (ignored[static_cast<std::size_t>(c)]) continue;
       const double value = view(i, c);
       const auto place = [&] { return fmt::format("{}, row {}, column {}", path, i + 1, c + 1); };
       if (c == label_column)

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/utf8.hpp"
 #include "labelshift/data/files/input_file.hpp"
 #include "labelshift/data/files/unpacked_file.hpp"
 
@@ -67,6 +68,10 @@ bool RowReader::read_header(std::string_view line) {
           fmt::format("{}, column {}: found no name, expected one for every column; here it is called {}, as in pandas",
                       lines_.place(), c + 1, excerpt(table_.names[static_cast<std::size_t>(c)])),
           Remedy::kColumns);
+    if (!is_utf8(name))
+      throw Error(ErrorKind::kInput,
+                  fmt::format("{}, column {}: found a name that is not in UTF-8; save the file in UTF-8",
+                              lines_.place(), c + 1));
     if (!seen.insert(name).second)
       throw Error(ErrorKind::kInput, fmt::format("{}, column {}: found the name {} again, expected every name once",
                                                  lines_.place(), c + 1, excerpt(name)));

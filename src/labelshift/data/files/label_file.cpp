@@ -11,6 +11,7 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/named_entries.hpp"
 #include "labelshift/core/base/settings.hpp"
+#include "labelshift/core/base/utf8.hpp"
 #include "labelshift/data/files/input_file.hpp"
 #include "labelshift/data/files/npy_reader.hpp"
 #include "labelshift/data/files/text_lines.hpp"
@@ -182,6 +183,11 @@ Labels read_labels(const std::string& path, const std::vector<std::string>& clas
     if (const auto values = numbers(spellings)) label_of = check_numbers(path, spellings, *values, classes);
   }
   if (!label_of && class_names.empty() && std::ssize(spellings.distinct) == classes && !some_number(spellings)) {
+    for (std::size_t k = 0; k < spellings.distinct.size(); ++k)
+      if (!is_utf8(spellings.distinct[k]))
+        throw Error(ErrorKind::kInput, fmt::format("{}, row {}: found a label that is not in UTF-8; save the file in "
+                                                   "UTF-8",
+                                                   path, spellings.first_row[k] + 1));
     result.class_names = spellings.distinct;
     std::sort(result.class_names.begin(), result.class_names.end());
     label_of = positions(spellings, result.class_names);

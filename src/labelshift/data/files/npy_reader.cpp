@@ -196,7 +196,12 @@ NpyFile::NpyFile(const InputFile& file) : path_(file.path()) {
 MatrixView NpyFile::view() const {
   if (shape_.size() != 2)
     throw Error(ErrorKind::kInput,
-                fmt::format("{}: found shape {}, expected two dimensions, (rows, classes)", path_, shape_text()));
+                fmt::format("{}: found shape {}, expected two dimensions, (rows, classes){}", path_, shape_text(),
+                            shape_.size() == 1  ? "; of the probabilities p of one of two classes save both: "
+                                                  "np.save(path, np.stack([1 - p, p], axis=1)); one row is a[None, :]"
+                            : shape_.size() > 2 ? "; save one row an example: np.save(path, a.reshape(len(a), -1)), or "
+                                                  "a.reshape(-1, a.shape[-1]) if the last dimension is that of classes"
+                                                : ""));
   const Index rows = shape_[0];
   const Index cols = shape_[1];
   const Index row_stride = fortran_order_ ? 1 : cols;

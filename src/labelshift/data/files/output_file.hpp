@@ -6,8 +6,9 @@
 namespace labelshift {
 
 /// A file that appears whole or not at all: it is written under another name in the same directory and takes its own
-/// name, over a file of that name, in commit(). Without commit() nothing is left behind. A pipe or device such as
-/// /dev/stdout is written directly, and a terminal gets printable text alone.
+/// name, over a file of that name, in commit(). Without commit() nothing is left behind, but by a process that is
+/// killed; the next one that writes this file removes that. A pipe or device such as /dev/stdout is written directly,
+/// and a terminal gets printable text alone.
 class OutputFile {
  public:
   /// Throws Error{kSystem} saying why `path` cannot be written.
@@ -25,10 +26,12 @@ class OutputFile {
 
  private:
   [[noreturn]] void fail(int error) const;
+  void remove_leftovers() const;
   std::string path_;       // as the user wrote it, for messages
   std::string target_;     // the same with symbolic links followed
   std::string temporary_;  // empty if the target is written directly
   int descriptor_ = -1;
+  int lock_ = -1;  // of the temporary file: whoever can lock one that he did not make knows that nobody uses it
 };
 
 /// Writes a file of this text, whole or not at all.
