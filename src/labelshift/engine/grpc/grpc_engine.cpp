@@ -808,7 +808,7 @@ void Coordinator::check(Work work) {
     check_answer(node, answer, call.terms);
     report = std::move(answer.report);
     try {
-      call.sum.add(node, std::move(answer.numbers), std::move(answer.weights));
+      call.sum.add(node, std::move(answer.words), std::move(answer.numbers), std::move(answer.weights));
     } catch (...) {
       broken = std::current_exception();  // there is no memory for the sum
     }
