@@ -10,6 +10,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -234,7 +235,7 @@ NodeHost::NodeHost(const GrpcNodeSettings& settings, const GrpcProgramMaker& mak
       log_(settings.log),
       sent_(settings.sent_log),
       jitter_(random_number(), 0) {
-  silence_grpc();
+  start_grpc();
   for (const GrpcSeat& from : settings.seats) {
     auto seat = std::make_unique<Seat>();
     seat->name = from.name;
@@ -288,6 +289,7 @@ void NodeHost::connect(Seat& seat) {
   // A connection of its own, also for nodes of one process, and no other way to make one again than ours.
   set(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   set(GRPC_ARG_ENABLE_RETRIES, 0);
+  set(GRPC_ARG_CLIENT_IDLE_TIMEOUT_MS, std::numeric_limits<int>::max());  // never: streams are there all the time
   set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   set(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, std::chrono::milliseconds(kConnectDeadline).count());
   set(GRPC_ARG_KEEPALIVE_TIME_MS, settings_.keepalive.count());
