@@ -93,7 +93,7 @@ TEST(GrpcEngine, RefusesNumbersThatAreNotFiniteAndWhatTheTermsDoNotAccept) {
     if (!answer.packed.empty()) throw Error(ErrorKind::kPeer, fmt::format("packed by {}", node));
   };
   const auto one_process = make_in_process_engine(3, programs(rough_answer), {.workers = 1});
-  const std::vector<std::string> sentences = {"not finite", "not finite", "packed by 2", "it announces 40194 bytes"};
+  const std::vector<std::string> sentences = {"not finite", "not finite", "packed by 2", "it announces 40202 bytes"};
   for (std::uint32_t task = 1; task <= 4; ++task) {
     Request request = kRequest;
     request.task = task;
@@ -309,7 +309,7 @@ std::vector<Forgery> forgeries() {
        "not finite"},
       {"HelloTwice", [](RawNode& node, const peer::CallId&) { node.hello("node-1"); }, "it says twice who it is"},
       {"WrongShape", [](RawNode& node, const peer::CallId& call) { node.answer(call, {.numbers = {1.0}}); },
-       "it sent 1 numbers and 0 weights, expected 20 and 300", false},
+       "it sent 0 words, 1 numbers and 0 weights, expected 0, 20 and 300", false},
       {"UnprintableFailure",
        [](RawNode& node, const peer::CallId& call) {
          node.send(peer::Failure{call, ErrorKind::kInput, Remedy::kNone, "\x1b[2Jgone"});

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <grpc/grpc.h>
 #include <grpc/support/log.h>
 
 #include <charconv>
@@ -46,7 +47,10 @@ Endpoint read_endpoint(const std::string& text) {
   return endpoint;
 }
 
-void silence_grpc() {
+void start_grpc() {
+  // Once it is started it stays, so that it is not ended and started again between one engine and the next.
+  static const bool started = (grpc_init(), true);
+  static_cast<void>(started);
   if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
 }
 

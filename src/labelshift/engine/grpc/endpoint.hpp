@@ -18,8 +18,8 @@ struct Endpoint {
 /// Throws Error{kUsage} for what is none.
 Endpoint read_endpoint(const std::string& text);
 
-/// gRPC writes to standard error what peers make it write. This stops it in this process, unless the user asked for it
-/// by gRPC's own variable GRPC_VERBOSITY.
-void silence_grpc();
+/// Starts gRPC. It writes to standard error what peers make it write; this stops it in this process, unless the user
+/// asked for it by gRPC's own variable GRPC_VERBOSITY.
+void start_grpc();
 
 }  // namespace labelshift

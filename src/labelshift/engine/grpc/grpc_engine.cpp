@@ -369,7 +369,7 @@ Coordinator::Coordinator(GrpcSettings settings)
       endpoint_(read_endpoint(settings_.listen)),
       log_(std::make_shared<EventLog>(settings_.log)),
       seats_(settings_.names.size()) {
-  silence_grpc();
+  start_grpc();
   for (Index node = 0; node < nodes(); ++node) {
     const std::string& name = settings_.names[static_cast<std::size_t>(node)];
     if (name.empty() || name.size() > peer::kMostNameBytes || printable(name) != name)

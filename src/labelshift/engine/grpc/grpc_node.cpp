@@ -10,6 +10,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -31,6 +32,7 @@ using peer::CallId;
 
 constexpr std::chrono::milliseconds kLookInterval{50};
 constexpr std::chrono::seconds kConnectDeadline{10};
+constexpr int kMostDialling = 32;                  // at a time: a thousand handshakes at once would all take too long
 constexpr std::chrono::hours kStreamDeadline{24};  // of the call that a stream is; the node just dials again
 
 class NodeHost;
@@ -184,6 +186,7 @@ class NodeHost {
   std::size_t streams_ = 0;                     // that have not ended
   std::deque<std::shared_ptr<Job>> jobs_;
   std::exception_ptr failure_;
+  bool dial_ = false;  // others may
   bool closing_ = false;
   std::vector<std::jthread> workers_;  // last: they are stopped and joined before anything else goes
 };
@@ -232,7 +235,7 @@ NodeHost::NodeHost(const GrpcNodeSettings& settings, const GrpcProgramMaker& mak
       log_(settings.log),
       sent_(settings.sent_log),
       jitter_(random_number(), 0) {
-  silence_grpc();
+  start_grpc();
   for (const GrpcSeat& from : settings.seats) {
     auto seat = std::make_unique<Seat>();
     seat->name = from.name;
@@ -286,6 +289,7 @@ void NodeHost::connect(Seat& seat) {
   // A connection of its own, also for nodes of one process, and no other way to make one again than ours.
   set(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   set(GRPC_ARG_ENABLE_RETRIES, 0);
+  set(GRPC_ARG_CLIENT_IDLE_TIMEOUT_MS, std::numeric_limits<int>::max());  // never: streams are there all the time
   set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   set(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, std::chrono::milliseconds(kConnectDeadline).count());
   set(GRPC_ARG_KEEPALIVE_TIME_MS, settings_.keepalive.count());
@@ -354,19 +358,24 @@ GrpcEnd NodeHost::serve(const std::function<bool()>& stop) {
     if (std::all_of(seats_.begin(), seats_.end(), [](const auto& seat) { return seat->done && !seat->stream; }))
       return GrpcEnd::kFinished;
     const Clock::time_point now = Clock::now();
+    auto dialling =
+        std::count_if(seats_.begin(), seats_.end(), [](const auto& seat) { return seat->stream && !seat->accepted; });
     for (const auto& seat : seats_) {
       if (seat->done || seat->accepted) continue;
       if (now - seat->reached > settings_.give_up_after)
         throw Error(ErrorKind::kPeer,
                     fmt::format("{} could not reach the coordinator at {} for {}: {}", seat->name, endpoint_.text(),
                                 settings_.give_up_after, seat->trouble.empty() ? "it did not answer" : seat->trouble));
-      if (!seat->stream && seat->next_try <= now) connect(*seat);
+      if (seat->stream || seat->next_try > now || dialling >= kMostDialling) continue;
+      connect(*seat);
+      ++dialling;
     }
     const std::vector<std::shared_ptr<Stream>> ended = std::exchange(ended_, {});
     lock.unlock();
     if (stop && stop()) return GrpcEnd::kStopped;
     lock.lock();
-    changed_.wait_for(lock, kLookInterval, [this] { return failure_ || !ended_.empty(); });
+    changed_.wait_for(lock, kLookInterval, [this] { return failure_ || dial_ || !ended_.empty(); });
+    dial_ = false;
   }
 }
 
@@ -377,6 +386,8 @@ void NodeHost::accepted(Stream& stream) {
   Seat& seat = stream.seat();
   if (seat.stream.get() != &stream || std::exchange(seat.accepted, true)) return;
   log_.of_node(fmt::format("{}: connected to {}", seat.name, endpoint_.text()));
+  dial_ = true;
+  changed_.notify_all();
 }
 
 void NodeHost::came(Stream& stream, const ByteBuffer& buffer) {

@@ -23,6 +23,14 @@ struct Free {
     kFree(held);
   }
 };
+void free_stack(STACK_OF(X509) * held) {  // of certificates that others own
+  sk_X509_free(held);
+}
+void free_text(unsigned char* held) {
+  OPENSSL_free(held);
+}
+using Stack = std::unique_ptr<STACK_OF(X509), Free<free_stack>>;
+using Text = std::unique_ptr<unsigned char, Free<free_text>>;
 using Bio = std::unique_ptr<BIO, Free<BIO_free_all>>;
 using Certificate = std::unique_ptr<X509, Free<X509_free>>;
 using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
@@ -60,8 +68,7 @@ std::optional<std::string> certificate_problem(std::string_view chain, std::stri
   if (shown.empty()) return "is missing";
   const Store store(X509_STORE_new());
   const StoreContext context(X509_STORE_CTX_new());
-  const std::unique_ptr<STACK_OF(X509), Free<[](STACK_OF(X509) * held) { sk_X509_free(held); }>> between(
-      sk_X509_new_null());
+  const Stack between(sk_X509_new_null());
   if (!store || !context || !between) throw std::bad_alloc();
   for (const Certificate& one : trusted)
     if (X509_STORE_add_cert(store.get(), one.get()) != 1) throw std::bad_alloc();
@@ -93,7 +100,7 @@ std::string certificate_name(std::string_view certificate) {
     throw Error(ErrorKind::kPeer, "a certificate has no common name, or several; expected one, the node's");
   unsigned char* text = nullptr;
   const int size = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
-  const std::unique_ptr<unsigned char, Free<[](unsigned char* held) { OPENSSL_free(held); }>> owner(text);
+  const Text owner(text);
   if (size <= 0) throw Error(ErrorKind::kPeer, "a certificate has a common name that cannot be read");
   std::string name(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
   if (printable(name) != name)
