@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 const std::vector<std::string> kCommands = {
-    "estimate", "adapt",   "watch",     "estimators", "completion", "data",
+    "estimate", "adapt",   "watch",     "estimators", "completion", "data", "certs",
 #ifdef LABELSHIFT_WITH_TORCH
     "train",    "predict", "reproduce",
 #endif

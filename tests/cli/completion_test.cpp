@@ -54,6 +54,7 @@ TEST_F(Completion, ReachesEveryOptionThatHelpShows) {
            "data",
            "estimators",
            "completion",
+           "certs",
 #ifdef LABELSHIFT_WITH_TORCH
            "train",
            "predict",

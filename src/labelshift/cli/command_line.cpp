@@ -120,6 +120,7 @@ int run(int argc, char** argv) {
   add_run(app);
   add_reproduce(app);
 #endif
+  add_certs(app);
   add_completion(app);
   refuse_empty_values(app);
 
