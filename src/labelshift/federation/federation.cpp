@@ -106,7 +106,12 @@ class Coordinator {
     Index incomplete = 0, untested = 0, lone = 0;
     for (const auto& [node, report] : outcome.contributed) {
       census.tested.push_back(report.test_examples > 0);
-      if (!census.tested.back() && ++untested <= kNodesNamed)
+      if (report.withholds)
+        state_.warnings.push_back(fmt::format(
+            "node {} keeps its label mix to itself, having few examples of some class: it is left out of phase 1 and "
+            "counts in training alone",
+            node + 1));
+      else if (!census.tested.back() && ++untested <= kNodesNamed)
         state_.warnings.push_back(fmt::format("node {} has no test examples: it counts in training alone", node + 1));
       if (report.test_examples == 1 && settings_.ratio.estimated() && ++lone <= kNodesNamed)
         state_.warnings.push_back(
