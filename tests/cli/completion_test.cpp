@@ -59,6 +59,10 @@ TEST_F(Completion, ReachesEveryOptionThatHelpShows) {
            "train",
            "predict",
 #endif
+#ifdef LABELSHIFT_WITH_SITES
+           "coordinator",
+           "node",
+#endif
        }) {
     std::istringstream help(labelshift(std::string(command) + " --help").out);
     const std::string zsh = labelshift("completion zsh").out;
