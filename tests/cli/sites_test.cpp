@@ -276,5 +276,46 @@ TEST_F(Sites, AreRefusedWhatMakesNoSense) {
                  "coordinator, or give a data set or folders of nodes");
 }
 
+class SitesOfEveryAlgorithm : public Sites, public testing::WithParamInterface<const char*> {};
+
+TEST_P(SitesOfEveryAlgorithm, GiveTheBitsOfOneProcessWhenTheyAreTriedOut) {
+  run_in_process(GetParam());
+  const CommandResult done = labelshift("run local.toml --engine grpc --output r");
+  EXPECT_EQ(done.status, 0) << done.err;
+  for (const char* name : {"model.safetensors", "rounds.csv", "experiment.toml"})
+    EXPECT_EQ(result("r", GetParam(), name), result("local", GetParam(), name)) << name;
+  EXPECT_FALSE(std::filesystem::exists(path("r/study/site-memory")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cli, SitesOfEveryAlgorithm,
+                         testing::Values("fedavg", "fedprox", "fedbn", "scaffold", "iw-erm"), [](const auto& test) {
+                           std::string name = test.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST_F(Sites, OfTheExampleAreTriedOut) {
+  const CommandResult done = labelshift(
+      "run examples/sites.toml --engine grpc --output r --rounds 2 --set data.fraction=0.1 --set ratio.epochs=1");
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(done.out, testing::ContainsRegex("\nIW-ERM +0\\.[0-9]{4} +2\nFedAvg +0\\.[0-9]{4} +2\n"));
+}
+
+TEST_F(Sites, OfThisMachineEndWithTheCommandThatStartedThem) {
+  run_in_process("fedavg", 1);
+  file("local.toml", [&] {
+    std::string text = said("local.toml");
+    return text.replace(text.find("rounds = 1\n"), 11, "rounds = 1000000\n");
+  }());
+  for (const char* signal : {"TERM", "KILL"}) {
+    const CommandResult done = shell(fmt::format(R"(labelshift run local.toml --engine grpc --output {0} & run=$!
+      await eval 'ls {0}/study/*/checkpoint-*'
+      nodes=$(pgrep -P $run); [ $(echo "$nodes" | wc -l) = 3 ] && kill -{0} $run; wait $run
+      for node in $nodes; do await eval '! kill -0 '$node; done; echo all gone)",
+                                                 signal));
+    EXPECT_EQ(done.out, "all gone\n") << done.err;
+  }
+}
+
 }  // namespace
 }  // namespace labelshift
