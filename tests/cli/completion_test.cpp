@@ -54,9 +54,14 @@ TEST_F(Completion, ReachesEveryOptionThatHelpShows) {
            "data",
            "estimators",
            "completion",
+           "certs",
 #ifdef LABELSHIFT_WITH_TORCH
            "train",
            "predict",
+#endif
+#ifdef LABELSHIFT_WITH_SITES
+           "coordinator",
+           "node",
 #endif
        }) {
     std::istringstream help(labelshift(std::string(command) + " --help").out);

@@ -427,6 +427,26 @@ TEST(ExperimentText, RefusesWhatCannotBeWrittenAgain) {
                    "{width = 8}");
 }
 
+TEST(ExperimentText, SaysWhatTheDataOfSitesAreLike) {
+  const DataSettings images =
+      parse("[data]\nclasses = [\"dog\", \"cat\"]\nshape = [3, 32, 16]\n").runs[0].settings.data;
+  EXPECT_THAT(images.classes, ElementsAre("dog", "cat"));
+  EXPECT_EQ(images.shape, (ExampleShape{3, 32, 16}));
+  const Experiment table = parse("[data]\nclasses = [\"a\", \"b\"]\ncolumns = [\"x\", \"y\"]\n");
+  EXPECT_THAT(table.runs[0].settings.data.columns, ElementsAre("x", "y"));
+  const std::string text = write_experiment(table, table.runs[0], 0);
+  EXPECT_THAT(parse(text).runs[0].settings.data.columns, ElementsAre("x", "y"));
+  for (const char* shape :
+       {"[1, 28]", "[0, 28, 28]", "[1, 28, 28, 1]", "\"1\"", "[1000000, 1000000, 1]", "[1.0, 2, 3]"})
+    expect_refused(fmt::format("[data]\nshape = {}\n", shape),
+                   fmt::format("e.toml, line 2: data.shape is {}, expected a list of three whole numbers from 1, such "
+                               "as [1, 28, 28], of at most 2^28 values in all",
+                               shape[0] == '[' ? "a list" : shape));
+  for (const char* classes : {"[]", "[1]", "[\"\"]", "[\"a\\nb\"]"})
+    expect_refused(fmt::format("[data]\nclasses = {}\n", classes),
+                   "e.toml, line 2: data.classes is a list, expected a list of names of classes");
+}
+
 TEST(ExperimentText, TunesListsToo) {
   const Experiment experiment =
       parse(kStart + "[[compare]]\nname = \"a\"\ntune = {\"data.sizes\" = [[1, 2], [0.5, 1]]}\n");

@@ -120,6 +120,11 @@ int run(int argc, char** argv) {
   add_run(app);
   add_reproduce(app);
 #endif
+#ifdef LABELSHIFT_WITH_SITES
+  add_coordinator(app);
+  add_node(app);
+#endif
+  add_certs(app);
   add_completion(app);
   refuse_empty_values(app);
 

@@ -14,6 +14,9 @@ void add_train(CLI::App& app);
 void add_predict(CLI::App& app);
 void add_run(CLI::App& app);
 void add_reproduce(CLI::App& app);
+void add_certs(CLI::App& app);
+void add_coordinator(CLI::App& app);
+void add_node(CLI::App& app);
 void add_completion(CLI::App& app);
 
 }  // namespace labelshift::cli

@@ -30,9 +30,14 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
+/// What help shows.
+std::vector<const CLI::Option*> options_of(const CLI::App& command) {
+  return command.get_options([](const CLI::Option* option) { return !option->get_group().empty(); });
+}
+
 std::vector<std::string> names_of(const CLI::App& command) {
   std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options())
+  for (const CLI::Option* option : options_of(command))
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   return names;
 }
@@ -45,7 +50,7 @@ std::string bash_script(const CLI::App& app) {
     const std::string& name = command->get_name();
     commands.push_back(name);
     std::vector<std::string> offered = names_of(*command);
-    for (const CLI::Option* option : command->get_options()) {
+    for (const CLI::Option* option : options_of(*command)) {
       const Value value = value_of(*option);
       if (option->get_positional()) {
         offered.insert(offered.end(), value.choices.begin(), value.choices.end());
@@ -121,7 +126,7 @@ std::string zsh_action(const Value& value) {
 std::string zsh_specs(const CLI::App& command) {
   std::string specs;
   int position = 0;
-  for (const CLI::Option* option : command.get_options()) {
+  for (const CLI::Option* option : options_of(command)) {
     const Value value = value_of(*option);
     if (option->get_positional()) specs += fmt::format(" \\\n        '{}{}'", ++position, zsh_action(value));
     // "*" lets an option that takes several values come again.

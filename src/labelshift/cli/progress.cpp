@@ -46,6 +46,11 @@ void Progress::show(std::string_view stage, double done) {
   done_ = done;
 }
 
+void Progress::add(std::string_view detail) {
+  const std::lock_guard lock(mutex_);
+  detail_ = detail.empty() ? "" : " (" + printable(detail) + ")";
+}
+
 void Progress::redraw() {
   std::unique_lock lock(mutex_);
   const auto finished = [this] { return finished_; };
@@ -53,10 +58,10 @@ void Progress::redraw() {
   do {
     const double elapsed = std::chrono::duration<double>(Clock::now() - stage_start_).count();
     if (done_ > 0.0 && done_ < 1.0)
-      std::cerr << fmt::format("{}{}: {:.0f} %, {} left", kClearLine, stage_, 100.0 * done_,
-                               duration_text(elapsed * (1.0 - done_) / done_));
+      std::cerr << fmt::format("{}{}: {:.0f} %, {} left{}", kClearLine, stage_, 100.0 * done_,
+                               duration_text(elapsed * (1.0 - done_) / done_), detail_);
     else
-      std::cerr << fmt::format("{}{}: {}", kClearLine, stage_, duration_text(elapsed));
+      std::cerr << fmt::format("{}{}: {}{}", kClearLine, stage_, duration_text(elapsed), detail_);
     std::cerr.flush();
   } while (!changed_.wait_for(lock, kBetweenDrawings, finished));
   std::cerr << kClearLine << std::flush;

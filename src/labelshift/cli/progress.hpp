@@ -23,6 +23,8 @@ class Progress {
 
   /// From now on `stage` is being done, of which `done`, from 0 to 1, is behind; 0 also where that is not known.
   void show(std::string_view stage, double done = 0.0);
+  /// What else there is to say of it, which may change while the stage stays.
+  void add(std::string_view detail);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -31,6 +33,7 @@ class Progress {
   std::condition_variable changed_;
   bool finished_ = false;
   std::string stage_;
+  std::string detail_;
   double done_ = 0.0;
   Clock::time_point stage_start_;
   std::thread drawer_;

@@ -18,6 +18,9 @@
 #include "labelshift/cli/advice.hpp"
 #include "labelshift/experiments/mpi/mpi_runs.hpp"
 #endif
+#ifdef LABELSHIFT_WITH_SITES
+#include "labelshift/cli/local_sites.hpp"
+#endif
 
 namespace labelshift::cli {
 namespace {
@@ -58,6 +61,9 @@ const std::vector<std::string> kEngines = {
 #ifdef LABELSHIFT_WITH_MPI
     "mpi",
 #endif
+#ifdef LABELSHIFT_WITH_SITES
+    "grpc",
+#endif
 };
 
 void change_setting(ComparedRun& run, const std::string& key, const std::string& value, const std::string& place) {
@@ -94,10 +100,20 @@ void compare(const RunCommandOptions& options, const DeferInterrupt& interrupt, 
   ComparisonSettings settings = options.comparison;
   settings.prepare_thread = flush_denormals_on_this_thread;
   settings.open_nodes = std::move(open_nodes);
+#ifdef LABELSHIFT_WITH_SITES
+  std::optional<LocalSites> sites;
+  if (options.engine == "grpc") {
+    sites.emplace(experiment, fmt::format("{}/{}/site-memory", settings.output, experiment.name));
+    settings.open_nodes = [&](const RunTask& task) { return sites->open(task); };
+  }
+#endif
   std::optional<Progress> progress(std::in_place);
   try {
     const ComparisonResult result = run_comparison(experiment, settings, showing(*progress, interrupt));
     progress.reset();
+#ifdef LABELSHIFT_WITH_SITES
+    if (sites) sites->forget();
+#endif
     const auto shown = std::find(kComparisonViews.begin(), kComparisonViews.end(), options.show);
     show_comparison(experiment, result, static_cast<ComparisonView>(shown - kComparisonViews.begin()));
     if (const auto failure = failure_of(result)) throw *failure;

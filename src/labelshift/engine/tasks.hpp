@@ -121,10 +121,11 @@ struct Join {
     Index train_examples = 0;
     Index test_examples = 0;
     std::vector<Index> missing;  // classes without training examples
+    bool withholds = false;      // it keeps its label mix to itself, and counts as one without test examples
 
     template <typename Self, typename Visit>
     static void fields(Self& self, Visit& visit) {
-      visit(self.train_examples, self.test_examples, self.missing);
+      visit(self.train_examples, self.test_examples, self.missing, self.withholds);
     }
   };
 };

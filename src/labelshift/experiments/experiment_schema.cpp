@@ -292,6 +292,66 @@ SchemaRow folders() {
           }};
 }
 
+/// Whether it is one line of printable text, as the name of a class or column is.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && std::none_of(name.begin(), name.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 0x20 || byte == 0x7f;
+  });
+}
+
+template <typename Field>
+SchemaRow names(const char* key, const char* expected, const char* summary, Field field) {
+  return {"data",
+          key,
+          expected,
+          summary,
+          [=](const toml::node& value, RunSettings& run, const fs::path&) {
+            const auto* list = value.as_array();
+            if (!list || list->empty()) return false;
+            std::vector<std::string> result;
+            for (const toml::node& entry : *list) {
+              const auto* text = entry.as_string();
+              if (!text || !is_plain_name(text->get())) return false;
+              result.push_back(text->get());
+            }
+            field(run) = std::move(result);
+            return true;
+          },
+          [=](const RunSettings& run) {
+            toml::array list;
+            for (const std::string& one : field(run)) list.push_back(one);
+            return list.empty() ? nullptr : toml_value(std::move(list));
+          }};
+}
+
+SchemaRow shape() {
+  constexpr std::int64_t kLongestSide = 1'000'000, kMostValues = 1 << 28;
+  return {"data",
+          "shape",
+          "a list of three whole numbers from 1, such as [1, 28, 28], of at most 2^28 values in all",
+          "with classes: the channels, height and width of every image; a table without a header is [1, 1, columns]",
+          [](const toml::node& value, RunSettings& run, const fs::path&) {
+            const auto* list = value.as_array();
+            if (!list || list->size() != 3) return false;
+            std::int64_t sides[3], values = 1;
+            for (std::size_t i = 0; i < 3; ++i) {
+              const auto* side = list->get(i)->as_integer();
+              if (!side || side->get() < 1 || side->get() > kLongestSide) return false;
+              sides[i] = side->get();
+              values *= sides[i];
+            }
+            if (values > kMostValues) return false;
+            run.data.shape = ExampleShape{sides[0], sides[1], sides[2]};
+            return true;
+          },
+          [](const RunSettings& run) -> TomlValue {
+            if (!run.data.shape) return nullptr;
+            const ExampleShape& of = *run.data.shape;
+            return toml_value(toml::array(std::int64_t{of.channels}, std::int64_t{of.height}, std::int64_t{of.width}));
+          }};
+}
+
 SchemaRow data_set() {
   return {"data",
           "set",
@@ -342,6 +402,14 @@ const std::vector<SchemaRow>& schema_rows() {
       folders(),
       data_number("data.fraction", "the part of the data set's examples that is used"),
       data_number("data.only-node", "use this node alone, counted from 1; 0: use all nodes"),
+      names("classes", "a list of names of classes",
+            "for a federation between sites, whose data are not here: the names of the classes, in the order that all "
+            "use; takes the place of set",
+            field(&DataSettings::classes)),
+      shape(),
+      names("columns", "a list of names of columns",
+            "with classes, instead of shape: the columns of every site's table, without that of the labels",
+            field(&DataSettings::columns)),
 
       net("model", "the model that is trained", field(&FederationSettings::model)),
       net_settings("model", field(&FederationSettings::model)),

@@ -206,9 +206,17 @@ void check_partition(const DataSettings& settings) {
   }
 }
 
+void refuse_data_of_sites(const DataSettings& settings) {
+  if (settings.at_sites())
+    refuse("data.classes",
+           "the data of this experiment are at sites; run it with labelshift coordinator, or give a "
+           "data set or folders of nodes");
+}
+
 /// K, before all but one are left out.
 Index all_nodes(const DataSettings& settings) {
   if (!settings.folders.empty()) return std::ssize(settings.folders);
+  if (settings.at_sites()) return settings.nodes;
   if (settings.partition == "iid" || settings.partition == "dirichlet") return settings.nodes;
   if (settings.partition == "shares") return std::ssize(settings.train_shares);
   const NodeTable& table = find_node_table(settings.partition);
@@ -221,6 +229,30 @@ void check_folders(const DataSettings& settings) {
   if (settings.nodes > 0) refuse("data.nodes", "there are as many nodes as folders; leave nodes out");
   if (settings.fraction != 1.0)
     refuse("data.fraction", "a fraction goes with a data set, not with folders of nodes; leave it out");
+}
+
+void check_sites(const DataSettings& settings) {
+  if (!settings.set.empty() || !settings.folders.empty())
+    refuse("data.classes", "classes say what the data of sites are like, and here are data; leave one of them out");
+  if (!settings.partition.empty())
+    refuse("data.partition", "sites have the data that they have, and need no partition; leave it out");
+  if (!settings.sizes.empty()) refuse("data.sizes", "sites are as large as they are; leave sizes out");
+  if (settings.fraction != 1.0)
+    refuse("data.fraction", "a fraction goes with a data set, not with the data of sites; leave it out");
+  if (settings.only_node > 0) refuse("data.only-node", "a federation between sites is of all of them; leave it out");
+  if (settings.classes.size() < 2)
+    refuse("data.classes", fmt::format("found the class {} only, expected at least 2", settings.classes.front()));
+  for (auto name = settings.classes.begin(); name != settings.classes.end(); ++name)
+    if (std::find(settings.classes.begin(), name, *name) != name)
+      refuse("data.classes", fmt::format("the class {} is there twice; give each once", *name));
+  for (auto name = settings.columns.begin(); name != settings.columns.end(); ++name)
+    if (std::find(settings.columns.begin(), name, *name) != name)
+      refuse("data.columns", fmt::format("the column {} is there twice; give each once", *name));
+  if (settings.shape.has_value() == !settings.columns.empty())
+    refuse("data.classes",
+           "nothing says what one example is, or two things do; give shape, such as [1, 28, 28], for "
+           "images, or columns for tables");
+  if (settings.nodes == 0) refuse_data_of_sites(settings);
 }
 
 PartFacts facts_of(const Dataset& data, const std::string& path) {
@@ -486,6 +518,11 @@ FederatedData read_folders(const DataSettings& settings, const NodeBlock& block,
 
 void check_data_settings(const DataSettings& settings) {
   check_ranges(settings);
+  if (settings.at_sites()) return check_sites(settings);
+  if (settings.shape || !settings.columns.empty())
+    refuse(settings.shape ? "data.shape" : "data.columns",
+           "data that are here are like what they are; leave it out, or give classes too for a federation between "
+           "sites");
   if (settings.set.empty() && settings.folders.empty())
     refuse("data.set", "found neither a data set nor folders of nodes; give one of them");
   settings.set.empty() ? check_folders(settings) : check_partition(settings);
@@ -502,6 +539,15 @@ Index node_count(const DataSettings& settings) {
   return settings.only_node > 0 ? 1 : all_nodes(settings);
 }
 
+FederatedData described_data(const DataSettings& settings) {
+  check_data_settings(settings);
+  FederatedData result{.shape = settings.shape.value_or(ExampleShape{.width = std::ssize(settings.columns)}),
+                       .class_names = settings.classes,
+                       .column_names = settings.columns};
+  result.nodes.resize(static_cast<std::size_t>(settings.nodes));
+  return result;
+}
+
 FederatedData make_federated_data(const DataSettings& settings, std::uint64_t seed) {
   check_data_settings(settings);
   return make_federated_data(settings, seed, {0, node_count(settings)}, [](std::vector<DataFacts> own) { return own; });
@@ -510,6 +556,7 @@ FederatedData make_federated_data(const DataSettings& settings, std::uint64_t se
 FederatedData make_federated_data(const DataSettings& settings, std::uint64_t seed, const NodeBlock& block,
                                   const ShareFacts& share) {
   check_data_settings(settings);
+  refuse_data_of_sites(settings);
   FederatedData result =
       settings.set.empty() ? read_folders(settings, block, share) : split_set(settings, seed, block, share);
   if (settings.only_node > 0) {

@@ -52,6 +52,12 @@ struct DataSettings {
   std::vector<NodeFolders> folders;               // (K)
   double fraction = 1.0;                          // of both parts of `set`, stratified, taken first; for quick runs
   Index only_node = 0;  // 1, ..., K: the others are left out, as if it trained by itself; 0: all
+  // Instead of all that but `nodes`, where the data are at sites that show them to nobody: what they all are like.
+  std::vector<std::string> classes;   // (m) in the order that all sites use
+  std::optional<ExampleShape> shape;  // of an image
+  std::vector<std::string> columns;   // of a table, without that of the labels; instead of `shape`
+
+  bool at_sites() const { return !classes.empty(); }
 };
 
 /// Throws SettingError for what cannot be, whatever the data are.
@@ -92,6 +98,9 @@ struct DataFacts {
 /// Tells all processes that share a federation the facts of the data that this one has read, and returns those of all,
 /// in node order.
 using ShareFacts = std::function<std::vector<DataFacts>(std::vector<DataFacts> own)>;
+
+/// What is known of data that are at sites: everything but the data. Throws SettingError if it is not enough.
+FederatedData described_data(const DataSettings& settings);
 
 /// Reads and splits: a pure function of (data, settings, seed). Nodes share no example.
 ///

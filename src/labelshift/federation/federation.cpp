@@ -106,7 +106,12 @@ class Coordinator {
     Index incomplete = 0, untested = 0, lone = 0;
     for (const auto& [node, report] : outcome.contributed) {
       census.tested.push_back(report.test_examples > 0);
-      if (!census.tested.back() && ++untested <= kNodesNamed)
+      if (report.withholds)
+        state_.warnings.push_back(fmt::format(
+            "node {} keeps its label mix to itself, having few examples of some class: it is left out of phase 1 and "
+            "counts in training alone",
+            node + 1));
+      else if (!census.tested.back() && ++untested <= kNodesNamed)
         state_.warnings.push_back(fmt::format("node {} has no test examples: it counts in training alone", node + 1));
       if (report.test_examples == 1 && settings_.ratio.estimated() && ++lone <= kNodesNamed)
         state_.warnings.push_back(
@@ -187,22 +192,26 @@ class Coordinator {
     const std::span<const float> weights = algorithm.weights();
     const Request request = request_for<Evaluate>({}, static_cast<std::uint64_t>(state_.round),
                                                   std::vector<float>(weights.begin(), weights.end()));
-    const auto outcome = conversation_.ask_everybody<Evaluate>(
-        {phase::kEvaluation, static_cast<double>(state_.round) / settings_.rounds, 0.0},
-        {.request = request, .nodes = all()});
+    // Where training goes on without a node, so does this; nothing is known of that node then.
+    const auto outcome =
+        conversation_.ask<Evaluate>({phase::kEvaluation, static_cast<double>(state_.round) / settings_.rounds, 0.0},
+                                    {.request = request, .nodes = all()}, settings_.patience);
+    if (!outcome.failed.empty() &&
+        (settings_.patience.quorum == 0 || std::ssize(outcome.contributed) < settings_.patience.quorum))
+      outcome.failed.front().raise();
+    const std::size_t before = state_.history.size();
+    for (const Index node : all()) state_.history.push_back({.round = state_.round, .node = node});
     for (const auto& [node, report] : outcome.contributed) {
-      NodeEvaluation row{.round = state_.round,
-                         .node = node,
-                         .examples = report.examples,
-                         .accuracy = report.accuracy.value_or(kUnknown),
-                         .loss = report.loss.value_or(kUnknown)};
+      NodeEvaluation& row = state_.history[before + static_cast<std::size_t>(node)];
+      row.examples = report.examples;
+      row.accuracy = report.accuracy.value_or(kUnknown);
+      row.loss = report.loss.value_or(kUnknown);
       if (report.reweighted) {
         row.reweighted_accuracy = report.reweighted->accuracy;
         row.reweighted_low = report.reweighted->low;
         row.reweighted_high = report.reweighted->high;
         row.reweighted_examples = report.reweighted->examples;
       }
-      state_.history.push_back(row);
     }
   }
 

@@ -27,6 +27,33 @@ TEST_F(ChildProcess, RunsInItsDirectoryAndKeepsWhatItSays) {
   EXPECT_EQ(bytes_of(path("output")), "out\nerr\n");
 }
 
+TEST_F(ChildProcess, RunsBesideThisOneAndSaysHowItEnded) {
+  BackgroundProgram program({"/bin/sh", "-c", "echo done; exit 3"}, {.directory = path(""), .output = path("output")});
+  await([&] { return program.status().has_value(); }, "the program ended");
+  EXPECT_EQ(program.status(), 3);
+  EXPECT_EQ(bytes_of(path("output")), "done\n");
+  expect_error(ErrorKind::kSystem, "cannot run /no/such/program: no such file or directory",
+               [&] { BackgroundProgram({"/no/such/program"}, {.directory = path(""), .output = path("output")}); });
+}
+
+TEST_F(ChildProcess, EndsWithAllItStartedWhenNobodyHoldsItAnyMore) {
+  pid_t started = 0;
+  {
+    BackgroundProgram program({"/bin/sh", "-c", "sleep 1000 & echo $!; wait"},
+                              {.directory = path(""), .output = path("output")});
+    await([&] { return std::filesystem::exists(path("output")) && !bytes_of(path("output")).empty(); }, "it began");
+    started = std::stoi(bytes_of(path("output")));
+    EXPECT_EQ(program.status(), std::nullopt);
+    EXPECT_EQ(::kill(started, 0), 0);
+  }
+  await(
+      [&] {
+        return ::kill(started, 0) != 0 ||
+               bytes_of("/proc/" + std::to_string(started) + "/stat").find(") Z ") != std::string::npos;
+      },
+      "what it started ended");
+}
+
 TEST_F(ChildProcess, GivesArgumentsAsTheyAre) {
   EXPECT_EQ(run({"printf", "%s|", "a b", "$HOME", "*"}).status, 0);
   EXPECT_EQ(bytes_of(path("output")), "a b|$HOME|*|");

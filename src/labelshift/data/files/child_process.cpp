@@ -76,13 +76,50 @@ class KeepEndedChildren {
   struct sigaction before_ {};
 };
 
-}  // namespace
-
-ChildResult run_program(const std::vector<std::string>& arguments, const ChildOptions& options) {
-  if (!is_there(arguments[0])) return {.outcome = ChildOutcome::kNotFound};
+std::vector<char*> argv_of(const std::vector<std::string>& arguments) {
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
+  return argv;
+}
+
+int shell_status(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/// Where a spawned process is not waited for until it is what it will be, as under qemu, it may not have its group yet.
+void kill_group(pid_t process) {
+  if (::kill(-process, SIGKILL) != 0) ::kill(process, SIGKILL);
+}
+
+}  // namespace
+
+BackgroundProgram::BackgroundProgram(const std::vector<std::string>& arguments, const ChildOptions& options) {
+  std::vector<char*> argv = argv_of(arguments);
+  const Preparation preparation(options);
+  ::signal(SIGCHLD, SIG_DFL);  // else a process started with it ignored could not tell how a child ended
+  const int error =
+      ::posix_spawn(&process_, argv[0], &preparation.actions, &preparation.attributes, argv.data(), environ);
+  if (error != 0) throw Error(ErrorKind::kSystem, fmt::format("cannot run {}: {}", arguments[0], errno_text(error)));
+}
+
+BackgroundProgram::~BackgroundProgram() {
+  if (status()) return;
+  kill_group(process_);
+  int ignored = 0;
+  while (::waitpid(process_, &ignored, 0) < 0 && errno == EINTR) {
+  }
+}
+
+std::optional<int> BackgroundProgram::status() {
+  int found = 0;
+  if (!status_ && ::waitpid(process_, &found, WNOHANG) == process_) status_ = shell_status(found);
+  return status_;
+}
+
+ChildResult run_program(const std::vector<std::string>& arguments, const ChildOptions& options) {
+  if (!is_there(arguments[0])) return {.outcome = ChildOutcome::kNotFound};
+  std::vector<char*> argv = argv_of(arguments);
   const Preparation preparation(options);
   const KeepEndedChildren keep;
   pid_t child = 0;
@@ -102,15 +139,14 @@ ChildResult run_program(const std::vector<std::string>& arguments, const ChildOp
     else if (Clock::now() >= deadline)
       result.outcome = ChildOutcome::kTooLate;
     if (result.outcome != ChildOutcome::kExited) {
-      // It has nothing to tidy up: what it wrote is in a directory that will be removed. Where a spawned process is not
-      // waited for until it is what it will be, as under qemu, it may not have its group yet.
-      if (::kill(-child, SIGKILL) != 0) ::kill(child, SIGKILL);
+      // It has nothing to tidy up: what it wrote is in a directory that will be removed.
+      kill_group(child);
       ::waitpid(child, &status, 0);
       return result;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  result.status = shell_status(status);
   return result;
 }
 

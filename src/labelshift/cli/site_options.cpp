@@ -1,0 +1,43 @@
+#include "labelshift/cli/site_options.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <iostream>
+
+#include "labelshift/cli/terminal.hpp"
+#include "labelshift/core/base/error.hpp"
+
+namespace labelshift::cli {
+
+void add_identity_options(CLI::App& command, SiteIdentityOptions& options, const std::string& whose) {
+  command
+      .add_option("--tls", options.folder,
+                  fmt::format("The folder with ca.pem, cert.pem and key.pem of {}; labelshift certs makes such", whose))
+      ->type_name("FILE");
+  command.add_flag("--insecure", options.insecure,
+                   "Without certificates: anybody on this machine can read and take part. For a loopback address only");
+}
+
+std::optional<TlsFolder> read_identity(const SiteIdentityOptions& options) {
+  if (options.insecure != options.folder.empty())
+    throw Error(ErrorKind::kUsage,
+                options.insecure ? "found both --tls and --insecure; give one"
+                                 : "no certificate; write --tls DIR, the folder with ca.pem, cert.pem and key.pem");
+  if (options.insecure) return std::nullopt;
+  return read_tls_folder(options.folder);
+}
+
+std::optional<TlsIdentity> as_identity(const std::optional<TlsFolder>& folder) {
+  if (!folder) return std::nullopt;
+  return TlsIdentity{folder->authority, folder->certificate, folder->key};
+}
+
+void log_line(const std::string& line) {
+  const char* clear = ::isatty(STDERR_FILENO) ? "\r\033[K" : "";  // of a line that shows progress
+  std::cerr << clear << fmt::format("{:%H:%M:%S} {}\n", fmt::localtime(std::time(nullptr)), printable(line));
+}
+
+}  // namespace labelshift::cli

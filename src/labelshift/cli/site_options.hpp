@@ -1,0 +1,28 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+
+#include "labelshift/engine/grpc/tls_identity.hpp"
+#include "labelshift/tls/certificates.hpp"
+
+namespace labelshift::cli {
+
+/// Who a process of a federation between sites is.
+struct SiteIdentityOptions {
+  std::string folder;  // of its certificate
+  bool insecure = false;
+};
+
+/// --tls and --insecure; `whose` is "this node".
+void add_identity_options(CLI::App& command, SiteIdentityOptions& options, const std::string& whose);
+
+/// Nothing with --insecure. Throws Error{kUsage} unless one of both is given, and what read_tls_folder() throws.
+std::optional<TlsFolder> read_identity(const SiteIdentityOptions& options);
+std::optional<TlsIdentity> as_identity(const std::optional<TlsFolder>& folder);
+
+/// Writes a line with the time to standard error.
+void log_line(const std::string& line);
+
+}  // namespace labelshift::cli

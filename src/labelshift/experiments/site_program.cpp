@@ -1,0 +1,127 @@
+#include "labelshift/experiments/site_program.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/data/files/sha256.hpp"
+#include "labelshift/data/files/text_lines.hpp"
+#include "labelshift/engine/tasks.hpp"
+#include "labelshift/experiments/site_settings.hpp"
+#include "labelshift/federation/node_program.hpp"
+
+namespace labelshift {
+namespace {
+
+constexpr const char* kSettingsEntry = "settings";
+
+/// A run is called by a digest, which is the name of its folder.
+void check_run_name(const std::string& run) {
+  const bool digest = run.size() == sha256_of("").size() && run.find_first_not_of("0123456789abcdef") == run.npos;
+  if (!digest)
+    throw Error(ErrorKind::kPeer, fmt::format("the coordinator calls its run {}, expected 64 hexadecimal digits; does "
+                                              "it run this version?",
+                                              excerpt(run)));
+}
+
+struct SettingsDigest {
+  std::string sha256;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit& visit) {
+    visit(self.sha256);
+  }
+};
+
+/// Throws if the site has heard of this run with other settings.
+void check_same_settings(const std::string& memory, const std::string& settings) {
+  FolderMemory remembered(memory);
+  const SettingsDigest now{sha256_of(settings)};
+  const auto before = recall<SettingsDigest>(remembered, kSettingsEntry);
+  if (before && before->sha256 != now.sha256)
+    throw Error(ErrorKind::kPeer,
+                "the handshake failed: the settings of this run are not those that this node remembers of it; give the "
+                "node another folder for its memory");
+  if (!before) remember(remembered, kSettingsEntry, now);
+}
+
+bool has_too_few(const SiteNode& node, Index classes, Index least) {
+  const std::vector<Index> counts = class_counts(node.data.train->labels, node.data.train_rows, classes);
+  return std::any_of(counts.begin(), counts.end(), [&](Index count) { return count < least; });
+}
+
+/// What all programs of a run share.
+struct SiteRun {
+  std::string name;
+  RunSettings settings;
+  SiteNode node;
+  NodeData without_tests;  // of the same
+  bool withholds = false;
+  std::string memory;  // its folder
+};
+
+class SiteProgram : public NodeProgram {
+ public:
+  explicit SiteProgram(std::shared_ptr<const SiteRun> run) : run_(std::move(run)) {
+    program_ = make_node_programs(run_->settings.federation, lookup(run_->node.data))();
+    if (run_->withholds) withholding_ = make_node_programs(run_->settings.federation, lookup(run_->without_tests))();
+  }
+
+  Answer run(const NodeCall& call) override {
+    const auto task = static_cast<TaskKind>(call.request.task);
+    if (call.to.node < 0 || call.to.node >= run_->settings.data.nodes)
+      throw Error(ErrorKind::kPeer,
+                  fmt::format("it was asked as node {} of {}", call.to.node + 1, run_->settings.data.nodes));
+    if (task == TaskKind::kHello) check_hello(from_bytes<Hello::Request>(call.request.body));
+    if (!withholding_ || !tells_the_mix(task)) return program_->run(call);
+    Answer answer = withholding_->run(call);
+    if (task == TaskKind::kJoin) {
+      auto report = from_bytes<Join::Report>(answer.report);
+      report.withholds = true;
+      answer.report = to_bytes(report);
+    }
+    return answer;
+  }
+
+ private:
+  NodeLookup lookup(const NodeData& data) const {
+    return [&data, memory = run_->memory](Index) { return NodeHome{data, std::make_unique<FolderMemory>(memory)}; };
+  }
+
+  static bool tells_the_mix(TaskKind task) {
+    return task == TaskKind::kJoin || task == TaskKind::kTarget || task == TaskKind::kAssess ||
+           task == TaskKind::kTargetTogether;
+  }
+
+  void check_hello(const Hello::Request& hello) const {
+    if (hello.run != run_->name)
+      throw Error(ErrorKind::kPeer, fmt::format("the handshake failed: this is the run {}, and {} was announced",
+                                                excerpt(hello.run), run_->name));
+    if (hello.nodes != run_->settings.data.nodes)
+      throw Error(ErrorKind::kPeer, fmt::format("the handshake failed: there are {} nodes, and {} were announced",
+                                                hello.nodes, run_->settings.data.nodes));
+  }
+
+  const std::shared_ptr<const SiteRun> run_;  // first: programs refer to it
+  std::unique_ptr<NodeProgram> program_, withholding_;
+};
+
+}  // namespace
+
+NodeProgramFactory make_site_programs(const std::string& run, const std::string& settings, const SiteDataSource& data,
+                                      const SiteTerms& terms) {
+  check_run_name(run);
+  auto made = std::make_shared<SiteRun>();
+  made->name = run;
+  made->settings = read_site_settings(settings, terms.model);
+  made->node = data(run, made->settings);
+  made->memory = fmt::format("{}/{}", terms.memory, run);
+  check_same_settings(made->memory, settings);
+  made->without_tests = made->node.data;
+  made->without_tests.test_rows.clear();
+  made->withholds = has_too_few(made->node, std::ssize(made->settings.data.classes), terms.min_examples);
+  return [shared = std::shared_ptr<const SiteRun>(std::move(made))] { return std::make_unique<SiteProgram>(shared); };
+}
+
+}  // namespace labelshift

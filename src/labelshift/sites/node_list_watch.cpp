@@ -1,0 +1,62 @@
+#include "labelshift/sites/node_list_watch.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "labelshift/core/base/error.hpp"
+
+namespace labelshift {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kBetweenLooks = std::chrono::milliseconds(500);
+
+}  // namespace
+
+NodeListWatch::NodeListWatch(std::string path, GrpcEngine& engine, std::vector<std::string> names, GrpcLog log)
+    : path_(std::move(path)), engine_(engine), names_(std::move(names)), log_(std::move(log)), out_(names_.size()) {}
+
+NodeListWatch::Stamp NodeListWatch::stamp() const {
+  struct stat status {};
+  if (::stat(path_.c_str(), &status) != 0) return {};
+  return {status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_size, status.st_ino};
+}
+
+void NodeListWatch::look() {
+  if (Clock::now() < looked_ + kBetweenLooks) return;
+  looked_ = Clock::now();
+  const Stamp now = stamp();
+  if (now == known_) return;
+  known_ = now;
+  try {
+    apply(read_node_list(path_));
+  } catch (const Error& error) {
+    log_(fmt::format("{}; who is in stays as it was", error.what()));
+  }
+}
+
+void NodeListWatch::apply(const std::vector<ListedNode>& list) {
+  const auto listed = [&](const std::string& name) {
+    return std::find_if(list.begin(), list.end(), [&](const ListedNode& node) { return node.name == name; });
+  };
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    const auto found = listed(names_[i]);
+    const bool out = found == list.end() || found->excluded;
+    if (out == out_[i]) continue;
+    out_[i] = out;
+    out ? engine_.lock_out(names_[i]) : engine_.readmit(names_[i]);
+    log_(fmt::format("{} is {} by {}", names_[i], out ? "locked out" : "let in again", path_));
+  }
+  for (const ListedNode& node : list) {
+    const auto is = [&](const std::string& name) { return name == node.name; };
+    if (node.excluded || std::any_of(names_.begin(), names_.end(), is) ||
+        std::any_of(too_late_.begin(), too_late_.end(), is))
+      continue;
+    too_late_.push_back(node.name);
+    log_(fmt::format("{} is new in {}, and can take part in a run that is not begun yet", node.name, path_));
+  }
+}
+
+}  // namespace labelshift

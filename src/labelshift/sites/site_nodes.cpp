@@ -1,0 +1,206 @@
+#include "labelshift/sites/site_nodes.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+
+#include "labelshift/core/base/error.hpp"
+#include "labelshift/engine/tasks.hpp"
+#include "labelshift/experiments/site_settings.hpp"
+
+namespace labelshift {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kFirstComplaint =
+    std::chrono::seconds(5);  // about who is waited for; then after twice as long each time
+
+const char* task_name(TaskKind task) {
+  switch (task) {
+    case TaskKind::kHello:
+    case TaskKind::kJoin:
+    case TaskKind::kAgree:
+      return "join";
+    case TaskKind::kTarget:
+    case TaskKind::kShare:
+    case TaskKind::kAssess:
+    case TaskKind::kRatio:
+    case TaskKind::kTargetTogether:
+      return "ratio";
+    case TaskKind::kTrainPredictor:
+    case TaskKind::kTemperature:
+      return "predictor";
+    case TaskKind::kTrain:
+      return "train";
+    case TaskKind::kEvaluate:
+      return "evaluate";
+  }
+  return "";
+}
+
+FederatedData common_facts(const RunTask& task) {
+  if (task.settings.data.at_sites()) return described_data(task.settings.data);
+  FederatedData data = make_federated_data(task.settings.data, task.settings.federation.seed);
+  for (NodeData& node : data.nodes) node = {};
+  data.sets.clear();
+  return data;
+}
+
+/// The engine, for one run.
+class SiteEngine : public Engine {
+ public:
+  SiteEngine(GrpcEngine& engine, const RunTask& task, const FederationSettings& settings, const FederatedData& data,
+             const SiteNodesOptions& options)
+      : engine_(engine), task_(task), settings_(settings), data_(data), options_(options) {
+    status_.run = std::filesystem::path(task.folder).filename().string();
+    status_.rounds = settings.rounds;
+    status_.nodes = engine.nodes();
+  }
+
+  Index nodes() const override { return engine_.nodes(); }
+
+  CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
+                    const Patience& patience, const Observer& observer) override {
+    const auto task = static_cast<TaskKind>(request.task);
+    if (task == TaskKind::kHello) announce(from_bytes<Hello::Request>(request.body).run);
+    Patience patient = patience;
+    if (!patient.give_up) patient.give_up = options_.give_up_after;
+    status_.task = task_name(task);
+    started_ = Clock::now();
+    complaint_ = started_ + kFirstComplaint;
+    CohortOutcome outcome = engine_.run(request, cohort, terms, patient, [&](std::string_view stage, double done) {
+      tick();
+      return !observer || observer(stage, done);
+    });
+    for (NodeFailure& failure : outcome.failed) blame(failure);
+    // A quorum that did not come in all this time will not be asked for again.
+    if (std::ssize(outcome.contributed) < patient.quorum && Clock::now() - started_ >= *patient.give_up)
+      throw Error(
+          ErrorKind::kPeer,
+          fmt::format("gave up after {:.0f} s: {} of {} nodes have answered, expected at least {}; the first that "
+                      "has not is {}",
+                      std::chrono::duration<double>(*patient.give_up).count(), outcome.contributed.size(),
+                      cohort.size(), patient.quorum, outcome.failed.front().sentence));
+    if (task == TaskKind::kTrain) note_round(static_cast<int>(request.round));
+    if (task == TaskKind::kEvaluate) note_evaluation(outcome);
+    tell_status(/*now=*/task == TaskKind::kEvaluate || status_.round == status_.rounds);
+    return outcome;
+  }
+
+ private:
+  void announce(const std::string& run) {
+    RunSettings said = task_.settings;
+    said.federation = settings_;
+    if (options_.announcing) options_.announcing(run, task_);
+    engine_.announce({.run = run, .settings = site_settings_text(said, data_)});
+  }
+
+  void blame(NodeFailure& failure) const {
+    const GrpcStatus now = engine_.status();
+    const std::string& name = now.nodes[static_cast<std::size_t>(failure.node)].name;
+    failure.sentence = failure.kind ? fmt::format("{}: {}", name, failure.sentence)
+                                    : fmt::format("{}: an internal error there: {}", name, failure.sentence);
+    failure.kind = ErrorKind::kPeer;
+    failure.remedy = Remedy::kNone;  // which is of the command at the site
+  }
+
+  void note_round(int round) {
+    if (first_round_ == 0) {
+      first_round_ = round;
+      first_round_done_ = Clock::now();
+    }
+    status_.round = round;
+    if (round == first_round_) return;
+    const double seconds = std::chrono::duration<double>(Clock::now() - first_round_done_).count();
+    status_.seconds_left = seconds / (round - first_round_) * (status_.rounds - round);
+  }
+
+  void note_evaluation(const CohortOutcome& outcome) {
+    double accuracy = 0.0, reweighted = 0.0;
+    int judged = 0, stood_in = 0;
+    for (const Contribution& one : outcome.contributed) {
+      const auto report = from_bytes<Evaluate::Report>(one.report);
+      if (report.accuracy) {
+        accuracy += *report.accuracy;
+        ++judged;
+      }
+      if (report.reweighted) {
+        reweighted += report.reweighted->accuracy;
+        ++stood_in;
+      }
+    }
+    status_.reweighted = judged == 0;
+    if (judged > 0) status_.accuracy = accuracy / judged;
+    if (judged == 0 && stood_in > 0) status_.accuracy = reweighted / stood_in;
+  }
+
+  void tick() {
+    if (options_.tick) options_.tick();
+    tell_status(/*now=*/false);
+    if (!options_.log || Clock::now() < complaint_) return;
+    const double waited = std::chrono::duration<double>(Clock::now() - started_).count();
+    complaint_ = started_ + 2 * (complaint_ - started_);
+    std::vector<std::string> whom;
+    for (const GrpcNodeStatus& node : engine_.status().nodes)
+      if (node.awaited && node.allowed) whom.push_back(node.name + (node.connected ? "" : " (not connected)"));
+    if (!whom.empty())
+      options_.log(fmt::format("{}: waiting for {} since {:.0f} s ({})", status_.run, fmt::join(whom, ", "), waited,
+                               status_.task));
+  }
+
+  void tell_status(bool now) {
+    if (!options_.status || (!now && Clock::now() < told_ + options_.between_statuses)) return;
+    told_ = Clock::now();
+    const GrpcStatus found = engine_.status();
+    status_.traffic = found.traffic;
+    status_.connected.clear();
+    status_.waiting_for.clear();
+    for (const GrpcNodeStatus& node : found.nodes) {
+      if (node.connected) status_.connected.push_back(node.name);
+      if (node.awaited) status_.waiting_for.push_back(node.name);
+    }
+    options_.status(status_);
+  }
+
+  GrpcEngine& engine_;
+  const RunTask& task_;
+  const FederationSettings& settings_;
+  const FederatedData& data_;
+  const SiteNodesOptions& options_;
+  SiteStatus status_;
+  Clock::time_point told_, started_, complaint_, first_round_done_;
+  int first_round_ = 0;  // of this process
+};
+
+class SiteNodes : public RunNodes {
+ public:
+  SiteNodes(GrpcEngine& engine, const RunTask& task, SiteNodesOptions options)
+      : engine_(engine), task_(task), options_(std::move(options)), data_(common_facts(task)) {
+    if (std::ssize(data_.nodes) != engine_.nodes())
+      throw Error(ErrorKind::kUsage, fmt::format("the experiment has {} nodes, and the list has {}; make both the same",
+                                                 data_.nodes.size(), engine_.nodes()));
+  }
+
+  const FederatedData& data() const override { return data_; }
+  bool memory_is_here() const override { return false; }
+
+  std::unique_ptr<Engine> start(const FederationSettings& settings, NodeStore&) override {
+    return std::make_unique<SiteEngine>(engine_, task_, settings, data_, options_);
+  }
+
+ private:
+  GrpcEngine& engine_;
+  const RunTask task_;
+  const SiteNodesOptions options_;
+  const FederatedData data_;
+};
+
+}  // namespace
+
+std::unique_ptr<RunNodes> open_site_nodes(GrpcEngine& engine, const RunTask& task, SiteNodesOptions options) {
+  return std::make_unique<SiteNodes>(engine, task, std::move(options));
+}
+
+}  // namespace labelshift

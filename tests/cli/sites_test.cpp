@@ -1,0 +1,321 @@
+#include <gmock/gmock.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/cli/run_command.hpp"
+
+namespace labelshift {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kPeer = 4;
+
+/// Sites with tables of three classes; site k has more of class k, and will meet more of the next.
+class Sites : public CommandTest {
+ protected:
+  static constexpr int kSites = 3;
+
+  Sites() {
+    std::string nodes;
+    for (int k = 0; k < kSites; ++k) {
+      const std::string folder = fmt::format("site-{}", k + 1);
+      std::filesystem::create_directory(path(folder));
+      write_part(folder + "/train.csv", k, 60);
+      write_part(folder + "/test.csv", k + 1, 40);
+      nodes += fmt::format("[[node]]\nname = \"{}\"\n", folder);
+    }
+    file("nodes.toml", nodes);
+    file("study.toml", study("iw-erm"));
+  }
+
+  void write_part(const std::string& name, int most, int rows) const {
+    std::string table = "age,dose,label\n";
+    for (int i = 0; i < rows; ++i) {
+      const int c = i % 3 == 2 ? most % 3 : i % 9 / 3;
+      table += fmt::format("{},{},{}\n", c + 0.1 * (i % 7), 2 - c + 0.1 * (i % 5), kClasses[c]);
+    }
+    file(name, table);
+  }
+
+  static std::string settings(const std::string& algorithm, int rounds) {
+    const std::string net =
+        algorithm == "fedbn" ? LABELSHIFT_EXAMPLES "/../tests/federation/reference/normed.pt" : "logistic";
+    return fmt::format(R"(
+[model]
+net = "{}"
+[training]
+algorithm = "{}"
+rounds = {}
+batch = 8
+learning-rate = 0.1
+local-steps = {}
+{}
+[ratio]
+method = "{}"
+net = "logistic"
+epochs = 20
+learning-rate = 0.1
+[run]
+evaluate-every = 5
+checkpoint-every = 2
+)",
+                       net, algorithm, rounds, algorithm == "fedavg" ? 1 : 2,
+                       algorithm == "fedprox" ? "proximal = 0.1" : "", algorithm == "iw-erm" ? "mlls" : "none");
+  }
+  static std::string study(const std::string& algorithm, int rounds = 10) {
+    return "name = \"study\"\n[data]\nclasses = [\"ill\", \"well\", \"dead\"]\ncolumns = [\"age\", \"dose\"]\n" +
+           settings(algorithm, rounds);
+  }
+
+  /// A shell that knows how to start things; what it starts it ends.
+  CommandResult sites(const std::string& script) const {
+    return shell(R"(trap 'kill -9 $(jobs -p) 2> /dev/null' EXIT
+certs() { labelshift certs trial --nodes site-1,site-2,site-3 > /dev/null; }
+listen=127.0.0.1:0; output=r; patience=60
+coordinator() {  # OPTIONS: begins to listen, and sets $coordinator and $address
+  labelshift coordinator study.toml --listen $listen --nodes nodes.toml --tls trial/coordinator --output $output \
+    --give-up-after $patience --status status.jsonl "$@" > coordinator.out 2> coordinator.err & coordinator=$!
+  await eval 'grep -q "listening on" coordinator.err || ! kill -0 $coordinator'
+  address=$(sed -n 's/.*listening on \([^ ]*\) .*/\1/p' coordinator.err)
+}
+node() {  # K OPTIONS: begins to take part
+  local k=$1; shift
+  labelshift node --connect $address --data site-$k --tls trial/site-$k --memory memory-$k --give-up-after 60 "$@" \
+    >> node-$k.out 2>> node-$k.err & eval node_$k=$!
+}
+ended() { wait $1; echo "$2 $?"; }
+)" + script);
+  }
+
+  std::string result(const std::string& output, const std::string& algorithm, const std::string& name) const {
+    return bytes_of(path(fmt::format("{}/study/{}-seed-0/{}", output, algorithm, name)));
+  }
+  std::string said(const std::string& name) const { return bytes_of(path(name)); }
+  std::string all_said() const {
+    std::string text = said("coordinator.err");
+    for (int k = 1; k <= kSites; ++k)
+      if (std::filesystem::exists(path(fmt::format("node-{}.err", k)))) text += said(fmt::format("node-{}.err", k));
+    return text;
+  }
+  /// The same sites as nodes of one process.
+  void run_in_process(const std::string& algorithm, int rounds = 10) const {
+    std::string folders;
+    for (int k = 1; k <= kSites; ++k)
+      folders += fmt::format("{{train = \"site-{0}/train.csv\", test = \"site-{0}/test.csv\"}}, ", k);
+    file("local.toml", "name = \"study\"\n[data]\nfolders = [" + folders + "]\n" + settings(algorithm, rounds));
+    const CommandResult done = labelshift("run local.toml --output local");
+    EXPECT_EQ(done.status, 0) << done.err;
+  }
+
+  static constexpr const char* kClasses[] = {"dead", "ill", "well"};
+};
+
+std::vector<nlohmann::json> json_lines(const std::string& text) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+TEST_F(Sites, TrainTheModelThatTheyWouldInOneProcess) {
+  const CommandResult done = sites(R"(certs; coordinator; node 1 --log sent.jsonl; node 2; node 3
+    ended $coordinator coordinator; ended $node_1 1; ended $node_2 2; ended $node_3 3)");
+  EXPECT_EQ(done.out, "coordinator 0\n1 0\n2 0\n3 0\n") << all_said();
+  EXPECT_THAT(said("coordinator.out"), HasSubstr("Summary: r/study/summary.json\n"));
+  EXPECT_THAT(said("node-1.out"), HasSubstr("all done"));
+  // Classes are in another order than the alphabet's, so weights are too; what they come to is the same.
+  const auto status = json_lines(said("status.jsonl"));
+  ASSERT_FALSE(status.empty());
+  EXPECT_EQ(status.back()["round"], 10);
+  EXPECT_EQ(status.back()["rounds"], 10);
+  EXPECT_EQ(status.back()["nodes"], 3);
+  EXPECT_GT(status.back()["accuracy"], 0.3);
+  EXPECT_GT(status.back()["bytes_up"], 0);
+  const auto sent = json_lines(said("sent.jsonl"));
+  EXPECT_GT(sent.size(), 10u);
+  for (const auto& line : sent) EXPECT_EQ(line["node"], "site-1");
+
+  file("study.toml", [&] {
+    std::string text = study("iw-erm");
+    const std::string ours = "[\"ill\", \"well\", \"dead\"]";
+    return text.replace(text.find(ours), ours.size(), "[\"dead\", \"ill\", \"well\"]");
+  }());
+  const CommandResult again = sites(R"(output=again; coordinator; node 1; node 2; node 3
+    ended $coordinator coordinator)");
+  EXPECT_EQ(again.out, "coordinator 0\n") << all_said();
+  run_in_process("iw-erm");
+  EXPECT_EQ(result("again", "iw-erm", "model.safetensors"), result("local", "iw-erm", "model.safetensors"));
+  EXPECT_EQ(result("again", "iw-erm", "rounds.csv"), result("local", "iw-erm", "rounds.csv"));
+  EXPECT_EQ(said("again/study/iw-erm-seed-0/rounds.csv").size() > 100, true);
+}
+
+TEST_F(Sites, RefuseNamesOfClassesThatAreNotTheFederations) {
+  std::string table = said("site-2/train.csv");
+  for (std::size_t at = 0; (at = table.find("well", at)) != std::string::npos;) table.replace(at, 4, "sane");
+  file("site-2/train.csv", table);
+  const CommandResult done = sites(R"(certs; coordinator; node 1; node 2; node 3
+    ended $coordinator coordinator; ended $node_2 2; kill $node_1 $node_3)");
+  EXPECT_EQ(done.out, "coordinator 4\n2 3\n") << all_said();
+  const std::string why =
+      "the training data of this site have the class sane, which is none of the federation's (ill, well, dead); agree "
+      "on the names\n";
+  EXPECT_THAT(said("coordinator.err"), HasSubstr("error: node 2: site-2: " + why));
+  EXPECT_THAT(said("node-2.err"), HasSubstr("error: " + why));
+}
+
+TEST_F(Sites, RefuseToLackAClassUnlessTheirOwnersSaidSo) {
+  std::string table = "age,dose,label\n";
+  for (int i = 0; i < 20; ++i) table += fmt::format("{},{},{}\n", i % 7, i % 5, i % 2 ? "ill" : "well");
+  file("site-3/train.csv", table);
+  const CommandResult refused = sites(R"(certs; coordinator; node 1; node 2; node 3
+    ended $coordinator coordinator; ended $node_3 3; kill $node_1 $node_2)");
+  EXPECT_EQ(refused.out, "coordinator 4\n3 3\n") << all_said();
+  EXPECT_THAT(said("node-3.err"),
+              HasSubstr("error: the training data of this site have no example of the class dead; spell it as the "
+                        "others do, or say that the site lacks it with --lacks\n"));
+  const CommandResult done = sites(R"(output=s; coordinator; node 1; node 2; node 3 --lacks dead
+    ended $coordinator coordinator)");
+  EXPECT_EQ(done.out, "coordinator 0\n") << all_said();
+}
+
+TEST_F(Sites, KeepTheirLabelMixToThemselvesWithFewExamples) {
+  const CommandResult done = sites(R"(certs; coordinator; node 1; node 2 --min-examples 1000; node 3
+    ended $coordinator coordinator; ended $node_2 2)");
+  EXPECT_EQ(done.out, "coordinator 0\n2 0\n") << all_said();
+  const auto summary = nlohmann::json::parse(result("r", "iw-erm", "summary.json"));
+  EXPECT_THAT(summary["federation"].dump(), HasSubstr("node 2 keeps its label mix to itself"));
+}
+
+TEST_F(Sites, GoOnAfterTheCoordinatorWasKilled) {
+  file("study.toml", study("scaffold", 200));
+  const CommandResult done = sites(R"(certs; coordinator; node 1; node 2; node 3; listen=$address
+    await eval 'ls r/study/*/checkpoint-*'; kill -9 $coordinator; wait $coordinator
+    coordinator --resume
+    ended $coordinator coordinator; ended $node_1 1; ended $node_2 2; ended $node_3 3)");
+  EXPECT_EQ(done.out, "coordinator 0\n1 0\n2 0\n3 0\n") << all_said();
+  const CommandResult whole = sites(R"(output=whole; coordinator
+    for k in 1 2 3; do rm -r memory-$k; node $k; done; ended $coordinator coordinator)");
+  EXPECT_EQ(whole.out, "coordinator 0\n") << all_said();
+  EXPECT_EQ(result("r", "scaffold", "model.safetensors"), result("whole", "scaffold", "model.safetensors"));
+  EXPECT_EQ(result("r", "scaffold", "rounds.csv"), result("whole", "scaffold", "rounds.csv"));
+}
+
+TEST_F(Sites, GoOnAfterANodeWasKilled) {
+  file("study.toml", study("scaffold", 200));
+  const CommandResult done = sites(R"(certs; coordinator; node 1; node 2; node 3
+    await eval 'ls r/study/*/checkpoint-*'; kill -9 $node_2; wait $node_2; node 2
+    ended $coordinator coordinator; ended $node_2 2)");
+  EXPECT_EQ(done.out, "coordinator 0\n2 0\n") << all_said();
+  const CommandResult whole = sites(R"(output=whole; coordinator
+    for k in 1 2 3; do rm -r memory-$k; node $k; done; ended $coordinator coordinator)");
+  EXPECT_EQ(whole.out, "coordinator 0\n") << all_said();
+  EXPECT_EQ(result("r", "scaffold", "model.safetensors"), result("whole", "scaffold", "model.safetensors"));
+}
+
+TEST_F(Sites, AreLockedOutWhenTheyAreTakenOffTheList) {
+  file("study.toml", study("fedavg", 20000));
+  const CommandResult done = sites(R"(certs; coordinator --round-deadline 1 --quorum 2; node 1; node 2; node 3
+    await eval 'ls r/study/*/checkpoint-*'
+    grep -v site-3 nodes.toml | sed '$d' > new && mv new nodes.toml
+    await grep -q 'site-3 is locked out by nodes.toml' coordinator.err
+    round() { tail -n 1 status.jsonl | sed 's/.*"round":\([0-9]*\).*/\1/'; }
+    before=$(round); await eval '[ $(round) -gt $before ]'
+    await eval 'tail -n 1 status.jsonl | grep -q "\"connected\":\[\"site-1\",\"site-2\"\]"'
+    kill $coordinator; ended $coordinator coordinator)");
+  EXPECT_EQ(done.out, fmt::format("coordinator {}\n", 128 + SIGTERM)) << all_said();
+  EXPECT_THAT(said("coordinator.err"), HasSubstr("stopped; the same command with --resume goes on from here"));
+}
+
+TEST_F(Sites, AreWaitedForAndGivenUpInTheEnd) {
+  const CommandResult done = sites(R"(certs; patience=6; coordinator; node 1; node 2
+    ended $coordinator coordinator; kill $node_1 $node_2)");
+  EXPECT_EQ(done.out, "coordinator 4\n") << all_said();
+  EXPECT_THAT(said("coordinator.err"), HasSubstr("waiting for site-3 (not connected) since 5 s (join)\n"));
+  EXPECT_THAT(said("coordinator.err"), HasSubstr("error: node 3: site-3: "));
+}
+
+TEST_F(Sites, TakeNobodyWithoutAGoodCertificate) {
+  // Of another authority, of a name that is not on the list, and of one that is, for a client alone.
+  const CommandResult done = sites(R"(certs; coordinator
+    labelshift certs other --nodes site-1 > /dev/null; labelshift certs trial --nodes site-9 > /dev/null
+    labelshift node --connect $address --data site-1 --tls other/site-1 --memory m1 --give-up-after 3; echo $?
+    labelshift node --connect $address --data site-1 --tls trial/site-9 --memory m2 --give-up-after 3; echo $?
+    chmod 644 trial/site-1/key.pem
+    labelshift node --connect $address --data site-1 --tls trial/site-1 --memory m3 --give-up-after 3; echo $?
+    kill $coordinator)");
+  EXPECT_EQ(done.out, "4\n4\n3\n") << done.err << all_said();
+  EXPECT_THAT(done.err, HasSubstr("type: chmod 600 trial/site-1/key.pem"));
+  EXPECT_THAT(said("coordinator.err"), HasSubstr("site-9"));
+}
+
+TEST_F(Sites, AreRefusedWhatMakesNoSense) {
+  const std::string node = "node --connect 127.0.0.1:1 ";
+  expect_failure(node + "--tls trial", kUsage, "no data; write --data DIR, a folder that has train and test");
+  expect_failure(node + "--data site-1", kUsage,
+                 "no certificate; write --tls DIR, the folder with ca.pem, cert.pem and key.pem");
+  expect_failure(node + "--data site-1 --insecure", kUsage,
+                 "without certificates nobody knows who this is; give --name");
+  expect_failure(node + "--data site-1 --tls trial --name a", kUsage,
+                 "a node is called as its certificate says; leave --name out");
+  expect_failure("node --connect 192.0.2.1:1 --data site-1 --insecure --name a --memory m", kUsage,
+                 "192.0.2.1:1 is another machine, but the node has no certificate; give it one, or use a loopback "
+                 "address");
+  const std::string coordinator = "coordinator study.toml --listen 127.0.0.1:0 --nodes nodes.toml --insecure ";
+  expect_failure(coordinator + "--quorum 4", kUsage, "--quorum is 4, expected at most the 3 nodes of nodes.toml");
+  expect_failure(coordinator + "--quorum 2", kUsage,
+                 "--quorum says who can be done without after a deadline; give --round-deadline too");
+  expect_failure(
+      "coordinator examples/federation.toml --listen 127.0.0.1:0 --nodes nodes.toml --insecure", kUsage,
+      "examples/federation.toml, line 7 (\"IW-ERM\"): a coordinator has no data, and must be told what those "
+      "of the sites are like; give classes, and shape or columns, in [data] instead of set or folders");
+  expect_failure("run study.toml", kUsage,
+                 "study.toml, line 3: data: the data of this experiment are at sites; run it with labelshift "
+                 "coordinator, or give a data set or folders of nodes");
+}
+
+class SitesOfEveryAlgorithm : public Sites, public testing::WithParamInterface<const char*> {};
+
+TEST_P(SitesOfEveryAlgorithm, GiveTheBitsOfOneProcessWhenTheyAreTriedOut) {
+  run_in_process(GetParam());
+  const CommandResult done = labelshift("run local.toml --engine grpc --output r");
+  EXPECT_EQ(done.status, 0) << done.err;
+  for (const char* name : {"model.safetensors", "rounds.csv", "experiment.toml"})
+    EXPECT_EQ(result("r", GetParam(), name), result("local", GetParam(), name)) << name;
+  EXPECT_FALSE(std::filesystem::exists(path("r/study/site-memory")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cli, SitesOfEveryAlgorithm,
+                         testing::Values("fedavg", "fedprox", "fedbn", "scaffold", "iw-erm"), [](const auto& test) {
+                           std::string name = test.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST_F(Sites, OfTheExampleAreTriedOut) {
+  const CommandResult done = labelshift(
+      "run examples/sites.toml --engine grpc --output r --rounds 2 --set data.fraction=0.1 --set ratio.epochs=1");
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(done.out, testing::ContainsRegex("\nIW-ERM +0\\.[0-9]{4} +2\nFedAvg +0\\.[0-9]{4} +2\n"));
+}
+
+TEST_F(Sites, OfThisMachineEndWithTheCommandThatStartedThem) {
+  run_in_process("fedavg", 1);
+  file("local.toml", [&] {
+    std::string text = said("local.toml");
+    return text.replace(text.find("rounds = 1\n"), 11, "rounds = 1000000\n");
+  }());
+  for (const char* signal : {"TERM", "KILL"}) {
+    const CommandResult done = shell(fmt::format(R"(labelshift run local.toml --engine grpc --output {0} & run=$!
+      await eval 'ls {0}/study/*/checkpoint-*'
+      nodes=$(pgrep -P $run); [ $(echo "$nodes" | wc -l) = 3 ] && kill -{0} $run; wait $run
+      for node in $nodes; do await eval '! kill -0 '$node; done; echo all gone)",
+                                                 signal));
+    EXPECT_EQ(done.out, "all gone\n") << done.err;
+  }
+}
+
+}  // namespace
+}  // namespace labelshift

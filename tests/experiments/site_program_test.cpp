@@ -1,0 +1,135 @@
+#include "labelshift/experiments/site_program.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "labelshift/engine/in_process/in_process_engine.hpp"
+#include "labelshift/experiments/site_settings.hpp"
+#include "labelshift/federation/federation.hpp"
+#include "labelshift/federation/node_program.hpp"
+#include "tests/data/scratch.hpp"
+
+namespace labelshift {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kRun(64, 'a');
+
+/// Sites with tables of their own; site k has more of class k.
+class SiteProgram : public Scratch {
+ protected:
+  SiteProgram() {
+    settings_.data = {.nodes = 3, .classes = {"a", "b", "c"}, .columns = {"x", "y"}};
+    settings_.federation.model = {"logistic", {}};
+    settings_.federation.ratio.net = {"logistic", {}};
+    settings_.federation.ratio.epochs = 2;
+    settings_.federation.algorithm = "iw-erm";
+    settings_.federation.ratio.method = "mlls";
+    settings_.federation.rounds = 4;
+    settings_.federation.evaluate_every = 2;
+    for (int k = 0; k < 3; ++k) {
+      const std::string folder = "site-" + std::to_string(k);
+      std::filesystem::create_directory(path(folder));
+      for (const char* part : {"train", "test"}) {
+        std::string table = "x,y,label\n";
+        for (int i = 0; i < 30; ++i) {
+          const int c = i < 20 ? i % 3 : k;
+          table += fmt::format("{},{},{}\n", c + 0.1 * (i % 7), 2 - c + 0.1 * (i % 5), "abc"[c]);
+        }
+        file(folder + "/" + part + ".csv", table);
+      }
+    }
+  }
+
+  NodeProgramFactory site(int k, const std::string& run = kRun, Index min_examples = 0) const {
+    return make_site_programs(
+        run, site_settings_text(settings_, described_data(settings_.data)),
+        [folder = path("site-" + std::to_string(k))](const std::string&, const RunSettings& said) {
+          return SiteData(folder, {}).in_terms_of(said.data);
+        },
+        {.memory = path("memory-" + std::to_string(k)), .min_examples = min_examples});
+  }
+
+  /// Hands each node to the program of its own site.
+  class AllSites : public NodeProgram {
+   public:
+    explicit AllSites(std::vector<std::unique_ptr<NodeProgram>> sites) : sites_(std::move(sites)) {}
+    Answer run(const NodeCall& call) override { return sites_[static_cast<std::size_t>(call.to.node)]->run(call); }
+
+   private:
+    std::vector<std::unique_ptr<NodeProgram>> sites_;
+  };
+
+  FederationState run_sites(Index min_examples_of_last = 0, const std::string& hello = kRun) const {
+    const std::vector<NodeProgramFactory> factories{site(0), site(1), site(2, kRun, min_examples_of_last)};
+    const auto engine = make_in_process_engine(3,
+                                               [&] {
+                                                 std::vector<std::unique_ptr<NodeProgram>> programs;
+                                                 for (const NodeProgramFactory& factory : factories)
+                                                   programs.push_back(factory());
+                                                 return std::make_unique<AllSites>(std::move(programs));
+                                               },
+                                               {.workers = 1});
+    return run_federation(settings_.federation,
+                          {.shape = {1, 1, 2}, .class_names = settings_.data.classes, .run = hello}, *engine);
+  }
+
+  RunSettings settings_;
+};
+
+TEST_F(SiteProgram, GivesTheBitsOfNodesInOneProcess) {
+  DataSettings folders;
+  for (int k = 0; k < 3; ++k) {
+    const std::string folder = path("site-" + std::to_string(k));
+    folders.folders.push_back({folder + "/train.csv", folder + "/test.csv"});
+  }
+  const FederatedData data = make_federated_data(folders, 0);
+  NodeStore store({.folder = path("store")});
+  const auto engine = make_in_process_engine(3, make_node_programs(settings_.federation, data, store), {.workers = 1});
+  const FederationState expected = run_federation(
+      settings_.federation, {.shape = data.shape, .class_names = data.class_names, .run = kRun}, *engine);
+  const FederationState found = run_sites();
+  EXPECT_EQ(found.parameters, expected.parameters);
+  EXPECT_EQ(found.target_sum, expected.target_sum);
+  EXPECT_EQ(found.warnings, expected.warnings);
+}
+
+TEST_F(SiteProgram, KeepsItsLabelMixToItselfWithFewExamplesOfAClass) {
+  const FederationState all = run_sites(7);  // the rarest class of the last site has 7
+  EXPECT_NEAR(all.target_sum.sum(), 3.0, 1e-9);
+  std::filesystem::remove_all(path("memory-0"));
+  std::filesystem::remove_all(path("memory-1"));
+  std::filesystem::remove_all(path("memory-2"));
+  const FederationState fewer = run_sites(8);
+  EXPECT_NEAR(fewer.target_sum.sum(), 2.0, 1e-9);
+  EXPECT_THAT(fewer.warnings,
+              testing::Contains("node 3 keeps its label mix to itself, having few examples of some class: it is left "
+                                "out of phase 1 and counts in training alone"));
+  EXPECT_FALSE(std::isnan(fewer.history.back().accuracy));  // it is judged all the same
+}
+
+TEST_F(SiteProgram, RefusesWhatWasNotAnnounced) {
+  expect_error(ErrorKind::kPeer,
+               "node 1: the handshake failed: this is the run \"bbbb\", and " + kRun + " was announced",
+               [&] { run_sites(0, "bbbb"); });
+  expect_error(ErrorKind::kPeer,
+               "the coordinator calls its run \"../../etc\", expected 64 hexadecimal digits; does it run this version?",
+               [&] { site(0, "../../etc"); });
+  site(0);
+  settings_.federation.rounds = 5;
+  expect_error(ErrorKind::kPeer,
+               "the handshake failed: the settings of this run are not those that this node remembers of it; give the "
+               "node another folder for its memory",
+               [&] { site(0); });
+  site(0, std::string(64, 'b'));  // another run
+}
+
+TEST_F(SiteProgram, RefusesAnotherNumberOfNodes) {
+  settings_.data.nodes = 4;
+  expect_error(ErrorKind::kPeer, "node 1: the handshake failed: there are 3 nodes, and 4 were announced",
+               [&] { run_sites(); });
+}
+
+}  // namespace
+}  // namespace labelshift
