@@ -136,7 +136,11 @@ TEST_F(Sites, TrainTheModelThatTheyWouldInOneProcess) {
   EXPECT_GT(status.back()["bytes_up"], 0);
   const auto sent = json_lines(said("sent.jsonl"));
   EXPECT_GT(sent.size(), 10u);
-  for (const auto& line : sent) EXPECT_EQ(line["node"], "site-1");
+  for (const auto& line : sent) {
+    EXPECT_EQ(line["node"], "site-1");
+    EXPECT_NE(line.value("task", ""), "join");  // what these two tell of a node leaves under masks alone
+    EXPECT_NE(line.value("task", ""), "target");
+  }
 
   file("study.toml", [&] {
     std::string text = study("iw-erm");
@@ -274,6 +278,15 @@ TEST_F(Sites, AreRefusedWhatMakesNoSense) {
   expect_failure("run study.toml", kUsage,
                  "study.toml, line 3: data: the data of this experiment are at sites; run it with labelshift "
                  "coordinator, or give a data set or folders of nodes");
+}
+
+TEST_F(Sites, AreAtLeastThreeUnderMasks) {
+  file("nodes.toml", "[[node]]\nname = \"site-1\"\n[[node]]\nname = \"site-2\"\n");
+  const CommandResult done = sites("certs; coordinator; ended $coordinator coordinator");
+  EXPECT_EQ(done.out, "coordinator 2\n");
+  EXPECT_THAT(said("coordinator.err"),
+              HasSubstr("error: found 2 nodes, expected at least 3: of a sum of two, each would "
+                        "know the other's part\n"));
 }
 
 class SitesOfEveryAlgorithm : public Sites, public testing::WithParamInterface<const char*> {};

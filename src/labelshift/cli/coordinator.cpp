@@ -130,7 +130,8 @@ void coordinate(const CoordinatorOptions& options) {
   settings.prepare_thread = flush_denormals_on_this_thread;
   settings.open_nodes = [&](const RunTask& task) {
     return open_site_nodes(*engine, task,
-                           {.give_up_after = std::chrono::seconds(options.give_up_after),
+                           {.masked = tls.has_value(),
+                            .give_up_after = std::chrono::seconds(options.give_up_after),
                             .status =
                                 [&](const SiteStatus& now) {
                                   progress->add(status_text(now));

@@ -21,6 +21,7 @@
 #include "labelshift/data/files/errno_text.hpp"
 #include "labelshift/data/files/sha256.hpp"
 #include "labelshift/engine/grpc/grpc_node.hpp"
+#include "labelshift/engine/masking/masked_engine.hpp"
 #include "labelshift/experiments/experiment_file.hpp"
 #include "labelshift/experiments/site_program.hpp"
 #include "labelshift/learning/training_threads.hpp"
@@ -113,11 +114,16 @@ std::string advice_of(const SiteError& error) {
 /// Makes the programs of a run, and remembers why that failed.
 class ProgramMaker {
  public:
-  ProgramMaker(SiteDataSource source, SiteTerms terms) : source_(std::move(source)), terms_(std::move(terms)) {}
+  /// With an identity numbers of phases 1 and 2 leave under masks alone.
+  ProgramMaker(SiteDataSource source, SiteTerms terms, std::optional<NodeIdentity> identity)
+      : source_(std::move(source)), terms_(std::move(terms)), identity_(std::move(identity)) {}
 
   NodeProgramFactory make(const RunCard& card) {
     try {
       NodeProgramFactory made = make_site_programs(card.run, card.settings, source_, terms_);
+      if (identity_)
+        made = with_masks(
+            std::move(made), [this](Index) -> const NodeIdentity& { return *identity_; }, card.run);
       const std::lock_guard lock(mutex_);
       failure_.reset();
       return made;
@@ -149,6 +155,7 @@ class ProgramMaker {
 
   const SiteDataSource source_;
   const SiteTerms terms_;
+  const std::optional<NodeIdentity> identity_;
   mutable std::mutex mutex_;
   std::optional<Error> failure_;
   Clock::time_point failed_;
@@ -184,7 +191,11 @@ void serve(NodeOptions options) {
   const MemoryLock memory(options.terms.memory);
   use_one_torch_thread();
   keep_freed_memory();
-  ProgramMaker maker(data_source(options, own), options.terms);
+  std::optional<NodeIdentity> identity;
+  if (tls)
+    identity.emplace(
+        NodeIdentity::Files{.certificate = tls->certificate, .private_key = tls->key, .authority = tls->authority});
+  ProgramMaker maker(data_source(options, own), options.terms, std::move(identity));
   const GrpcNodeSettings settings{.connect = options.connect,
                                   .seats = {{.name = name, .tls = as_identity(tls)}},
                                   .prepare_thread = flush_denormals_on_this_thread,

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/engine/masking/masked_engine.hpp"
 #include "labelshift/engine/tasks.hpp"
 #include "labelshift/experiments/site_settings.hpp"
 
@@ -16,6 +18,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kFirstComplaint =
     std::chrono::seconds(5);  // about who is waited for; then after twice as long each time
+
+constexpr Index kFewestMasked = 3;
 
 const char* task_name(TaskKind task) {
   switch (task) {
@@ -70,11 +74,15 @@ class SiteEngine : public Engine {
     status_.task = task_name(task);
     started_ = Clock::now();
     complaint_ = started_ + kFirstComplaint;
-    CohortOutcome outcome = engine_.run(request, cohort, terms, patient, [&](std::string_view stage, double done) {
+    Engine& engine = masked_ ? *masked_ : engine_;
+    CohortOutcome outcome = engine.run(request, cohort, terms, patient, [&](std::string_view stage, double done) {
       tick();
       return !observer || observer(stage, done);
     });
+    const auto cause = std::find_if_not(outcome.failed.begin(), outcome.failed.end(), is_bystander);
     for (NodeFailure& failure : outcome.failed) blame(failure);
+    // Whoever needs everybody hears of the first that failed, which need not be the one that made the others fail.
+    if (patient.quorum == 0 && cause != outcome.failed.end()) cause->raise();
     // A quorum that did not come in all this time will not be asked for again.
     if (std::ssize(outcome.contributed) < patient.quorum && Clock::now() - started_ >= *patient.give_up)
       throw Error(
@@ -90,7 +98,16 @@ class SiteEngine : public Engine {
   }
 
  private:
+  /// Whether a node has failed only because others had.
+  static bool is_bystander(const NodeFailure& failure) {
+    return failure.kind == ErrorKind::kPeer && (failure.sentence.ends_with("since others failed") ||
+                                                failure.sentence.starts_with("its numbers are under masks"));
+  }
+
   void announce(const std::string& run) {
+    std::vector<std::string> names;
+    for (const GrpcNodeStatus& node : engine_.status().nodes) names.push_back(node.name);
+    if (options_.masked) masked_ = with_masks(engine_, {.run = run, .names = std::move(names)});
     RunSettings said = task_.settings;
     said.federation = settings_;
     if (options_.announcing) options_.announcing(run, task_);
@@ -165,6 +182,7 @@ class SiteEngine : public Engine {
   }
 
   GrpcEngine& engine_;
+  std::unique_ptr<Engine> masked_;  // over engine_, once the name of the run is known
   const RunTask& task_;
   const FederationSettings& settings_;
   const FederatedData& data_;
@@ -181,6 +199,10 @@ class SiteNodes : public RunNodes {
     if (std::ssize(data_.nodes) != engine_.nodes())
       throw Error(ErrorKind::kUsage, fmt::format("the experiment has {} nodes, and the list has {}; make both the same",
                                                  data_.nodes.size(), engine_.nodes()));
+    if (options_.masked && engine_.nodes() < kFewestMasked)
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("found {} nodes, expected at least {}: of a sum of two, each would know the other's part",
+                              engine_.nodes(), kFewestMasked));
   }
 
   const FederatedData& data() const override { return data_; }

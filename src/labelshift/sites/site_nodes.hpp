@@ -12,6 +12,7 @@
 namespace labelshift {
 
 struct SiteNodesOptions {
+  bool masked = true;  // sums of phases 1 and 2 are taken under masks; nodes must do the same
   std::chrono::milliseconds give_up_after{std::chrono::hours(1)};  // where the run itself does not say
   std::chrono::milliseconds between_statuses{1000};                // at least
   SiteStatusSink status;                                           // told how far it is; empty: nobody
@@ -23,6 +24,9 @@ struct SiteNodesOptions {
 
 /// The nodes of a run that dial in to an engine, which serves one run after another. They keep what they remember
 /// themselves. What a node fails by is Error{kPeer} here, whatever it is there, and says its name.
+///
+/// Error{kUsage} if the list has another number of nodes than the experiment, or, under masks, fewer than 3: of a sum
+/// of two, each would know the other's part.
 ///
 /// Where the settings say what the data of sites are like, nobody here reads any; otherwise they are read for what all
 /// nodes have in common, and forgotten.
