@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -136,6 +137,7 @@ TEST_F(Sites, TrainTheModelThatTheyWouldInOneProcess) {
   EXPECT_GT(status.back()["bytes_up"], 0);
   const auto sent = json_lines(said("sent.jsonl"));
   EXPECT_GT(sent.size(), 10u);
+  EXPECT_TRUE(std::any_of(sent.begin(), sent.end(), [](const auto& line) { return line.value("words", 0) > 0; }));
   for (const auto& line : sent) {
     EXPECT_EQ(line["node"], "site-1");
     EXPECT_NE(line.value("task", ""), "join");  // what these two tell of a node leaves under masks alone

@@ -556,6 +556,7 @@ void NodeHost::answer(Job& job, NodeProgram& program) {
   const Answer answer = program.run({to, request, job.head.call.serial, job.cancelled});
   const auto bytes = std::make_shared<const Bytes>(to_bytes(answer));
   job.facts = {.task = request.task,
+               .words = answer.words.size(),
                .numbers = answer.numbers.size(),
                .weights = answer.weights.size(),
                .packed = answer.packed.size(),

@@ -96,6 +96,7 @@ void SentLog::answer(const std::string& node, const peer::CallId& call, const An
   if (path_.empty()) return;
   Json line = line_of(node, "answer");
   add_call(line, call, facts.task, again);
+  line["words"] = facts.words;
   line["numbers"] = facts.numbers;
   line["weights"] = facts.weights;
   line["packed_bytes"] = facts.packed;

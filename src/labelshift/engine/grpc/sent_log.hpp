@@ -11,7 +11,7 @@ namespace labelshift {
 /// A file to which a node appends a line of JSON for everything that leaves it, before it does:
 ///
 ///   {"time":"2026-01-31T12:00:00.123Z","node":"north","kind":"answer","run":"r1","round":3,"serial":17,"task":"train",
-///    "numbers":2,"weights":44426,"packed_bytes":0,"report_bytes":0,"bytes":177752,"sha256":"..."}
+///    "words":0,"numbers":2,"weights":44426,"packed_bytes":0,"report_bytes":0,"bytes":177752,"sha256":"..."}
 ///
 /// A failure has its sentence instead of the counts, a hello has neither. Several threads may write at once.
 class SentLog {
@@ -26,7 +26,7 @@ class SentLog {
   void hello(const std::string& node, const std::string& bytes);
   struct AnswerFacts {
     std::uint32_t task = 0;
-    std::size_t numbers = 0, weights = 0, packed = 0, report = 0;  // the last two in bytes
+    std::size_t words = 0, numbers = 0, weights = 0, packed = 0, report = 0;  // the last two in bytes
     std::size_t bytes = 0;
     peer::Digest sha256{};
   };
