@@ -77,6 +77,7 @@ checkpoint-every = 2
 certs() { labelshift certs trial --nodes site-1,site-2,site-3 > /dev/null; }
 listen=127.0.0.1:0; output=r; patience=60
 coordinator() {  # OPTIONS: begins to listen, and sets $coordinator and $address
+  rm -f coordinator.err  # of one before
   labelshift coordinator study.toml --listen $listen --nodes nodes.toml --tls trial/coordinator --output $output \
     --give-up-after $patience --status status.jsonl "$@" > coordinator.out 2> coordinator.err & coordinator=$!
   await eval 'grep -q "listening on" coordinator.err || ! kill -0 $coordinator'
