@@ -296,7 +296,7 @@ class SitesOfEveryAlgorithm : public Sites, public testing::WithParamInterface<c
 
 TEST_P(SitesOfEveryAlgorithm, GiveTheBitsOfOneProcessWhenTheyAreTriedOut) {
   run_in_process(GetParam());
-  const CommandResult done = labelshift("run local.toml --engine grpc --output r");
+  const CommandResult done = shell("TMPDIR=$PWD labelshift run local.toml --engine grpc --output r");
   EXPECT_EQ(done.status, 0) << done.err;
   for (const char* name : {"model.safetensors", "rounds.csv", "experiment.toml"})
     EXPECT_EQ(result("r", GetParam(), name), result("local", GetParam(), name)) << name;
@@ -311,8 +311,9 @@ INSTANTIATE_TEST_SUITE_P(Cli, SitesOfEveryAlgorithm,
                          });
 
 TEST_F(Sites, OfTheExampleAreTriedOut) {
-  const CommandResult done = labelshift(
-      "run examples/sites.toml --engine grpc --output r --rounds 2 --set data.fraction=0.1 --set ratio.epochs=1");
+  const CommandResult done = shell(
+      "TMPDIR=$PWD labelshift run examples/sites.toml --engine grpc --output r --rounds 2 --set data.fraction=0.1 "
+      "--set ratio.epochs=1");
   EXPECT_EQ(done.status, 0) << done.err;
   EXPECT_THAT(done.out, testing::ContainsRegex("\nIW-ERM +0\\.[0-9]{4} +2\nFedAvg +0\\.[0-9]{4} +2\n"));
 }
@@ -324,11 +325,12 @@ TEST_F(Sites, OfThisMachineEndWithTheCommandThatStartedThem) {
     return text.replace(text.find("rounds = 1\n"), 11, "rounds = 1000000\n");
   }());
   for (const char* signal : {"TERM", "KILL"}) {
-    const CommandResult done = shell(fmt::format(R"(labelshift run local.toml --engine grpc --output {0} & run=$!
+    const CommandResult done =
+        shell(fmt::format(R"(TMPDIR=$PWD labelshift run local.toml --engine grpc --output {0} & run=$!
       await eval 'ls {0}/study/*/checkpoint-*'
       nodes=$(pgrep -P $run); [ $(echo "$nodes" | wc -l) = 3 ] && kill -{0} $run; wait $run
       for node in $nodes; do await eval '! kill -0 '$node; done; echo all gone)",
-                                                 signal));
+                          signal));
     EXPECT_EQ(done.out, "all gone\n") << done.err;
   }
 }
