@@ -93,7 +93,8 @@ TEST(FixedPoint, AddsDigitsOfNumbersOfAnyUnitWithoutAnError) {
     for (const double unit : {1e-40, 1e-20, 1e-8, 1.0, 255.0, 1e9, 1e20, 1e38})
       for (int trial = 0; trial < 20; ++trial) {
         std::vector<double> values;  // such as sums of floats: multiples of the form's unit
-        for (int k = 0; k < 7; ++k) values.push_back(static_cast<double>(static_cast<float>(unit * rng.normal())) * 3.0);
+        for (int k = 0; k < 7; ++k)
+          values.push_back(static_cast<double>(static_cast<float>(unit * rng.normal())) * 3.0);
         const long double exact = std::accumulate(values.begin(), values.end(), 0.0L);
         EXPECT_NEAR(summed(values, form) / static_cast<double>(exact), 1.0, 4e-16) << unit;
       }

@@ -24,9 +24,13 @@ bool is_another_rank() {
 }  // namespace
 }  // namespace labelshift::cli
 
+/// Before any library that is linked starts: those of MPI and gRPC open files when they do, one of which would be
+/// standard input.
+[[gnu::section(".preinit_array"), gnu::used]] void (*const before_all_libraries)() =
+    labelshift::cli::hold_closed_streams;
+
 int main(int argc, char** argv) {
   using namespace labelshift;
-  cli::hold_closed_streams();
   std::signal(SIGPIPE, SIG_DFL);  // a reader that has gone away (| head) ends us quietly, whoever started us
   try {
     start_with_cpu(argv);

@@ -12,7 +12,7 @@
 namespace labelshift::cli {
 
 /// Takes the places of standard streams that are closed (<&-), lest a file opened later be one of them. Reading or
-/// writing them still fails.
+/// writing them still fails. Calls nothing but the system, so that it can run before libraries have started.
 void hold_closed_streams();
 
 /// Writes to standard output at once what people read, printable but for line ends and tabs. Throws Error{kSystem} if
