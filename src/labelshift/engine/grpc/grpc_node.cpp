@@ -65,6 +65,8 @@ class Stream : public grpc::ClientBidiReactor<ByteBuffer, ByteBuffer>, public st
   }
   bool is_open() const { return open_; }
   Seat& seat() { return seat_; }
+  /// What kept it for gRPC.
+  std::shared_ptr<Stream> hand_over() { return std::move(self_); }
 
   void OnReadInitialMetadataDone(bool good) override;
   void OnReadDone(bool good) override;
@@ -216,8 +218,7 @@ void Stream::OnWriteDone(bool good) {
 }
 
 void Stream::OnDone(const grpc::Status& status) {
-  const std::shared_ptr<Stream> last = std::move(self_);
-  host_.lost(*this, status);
+  host_.lost(*this, status);  // which takes it over: nothing here may touch it any more
 }
 
 // ---- connecting
@@ -320,7 +321,8 @@ std::string reason_of(const grpc::Status& status) {
 void NodeHost::lost(Stream& stream, const grpc::Status& status) {
   const std::lock_guard lock(mutex_);
   --streams_;
-  ended_.push_back(stream.shared_from_this());
+  // gRPC's thread must not be the one to destroy it: with the last channel of a process gRPC ends that very thread.
+  ended_.push_back(stream.hand_over());
   Seat& seat = stream.seat();
   if (seat.stream.get() == &stream) {
     seat.stream.reset();
@@ -370,8 +372,9 @@ GrpcEnd NodeHost::serve(const std::function<bool()>& stop) {
       connect(*seat);
       ++dialling;
     }
-    const std::vector<std::shared_ptr<Stream>> ended = std::exchange(ended_, {});
+    std::vector<std::shared_ptr<Stream>> ended = std::exchange(ended_, {});
     lock.unlock();
+    ended.clear();
     if (stop && stop()) return GrpcEnd::kStopped;
     lock.lock();
     changed_.wait_for(lock, kLookInterval, [this] { return failure_ || dial_ || !ended_.empty(); });
