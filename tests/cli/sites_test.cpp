@@ -335,5 +335,22 @@ TEST_F(Sites, OfThisMachineEndWithTheCommandThatStartedThem) {
   }
 }
 
+TEST_F(Sites, APipeThatNobodyReadsIsRefusedAtOnce) {
+  const CommandResult done = sites(R"(certs; mkfifo pipe
+labelshift coordinator study.toml --listen 127.0.0.1:0 --nodes nodes.toml --tls trial/coordinator --status pipe
+echo $?
+labelshift node --connect 127.0.0.1:1 --data site-1 --tls trial/site-1 --memory m --log pipe --give-up-after 5
+echo $?)");
+  EXPECT_EQ(done.out, "5\n5\n") << done.err;
+  EXPECT_THAT(done.err, HasSubstr("cannot write pipe: no such device or address"));
+}
+
+TEST_F(Sites, GoOnWhenWhoReadTheirMessagesHasGone) {
+  const CommandResult done = sites(R"(certs; mkfifo messages; true < messages &
+labelshift node --connect 127.0.0.1:1 --data site-1 --tls trial/site-1 --memory m --give-up-after 2 2> messages
+echo $?)");
+  EXPECT_EQ(done.out, "4\n") << done.err;  // it gave up in its own time, and was not ended by SIGPIPE
+}
+
 }  // namespace
 }  // namespace labelshift

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <memory>
 #include <optional>
 
@@ -44,7 +45,7 @@ class LineFile {
  public:
   explicit LineFile(const std::string& path) : path_(path) {
     if (path.empty()) return;
-    descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666);
     if (descriptor_ < 0)
       throw Error(ErrorKind::kSystem,
                   fmt::format("cannot write {}: {}; choose another place with --status", path, errno_text(errno)));
@@ -116,6 +117,7 @@ void coordinate(const CoordinatorOptions& options) {
   const std::vector<ListedNode> list = read_node_list(options.nodes);
   const std::vector<std::string> names = names_of(list, options.nodes);
   const DeferInterrupt interrupt;  // before threads start, which take its mask over
+  std::signal(SIGPIPE, SIG_IGN);   // who watches may go away, and the work goes on
   Experiment experiment = read_experiment(options.file);
   prepare(options, list, std::ssize(names), experiment);
   const LineFile status(options.status);

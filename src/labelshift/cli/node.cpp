@@ -182,6 +182,7 @@ void serve(NodeOptions options) {
                                                options.identity.folder));
   if (options.terms.memory.empty()) options.terms.memory = default_memory(name);
   const DeferInterrupt interrupt;  // before threads start, which take its mask over
+  std::signal(SIGPIPE, SIG_IGN);   // who watches may go away, and the work goes on
   std::shared_ptr<SiteData> own;
   {
     Progress progress;

@@ -73,7 +73,7 @@ peer::Digest digest_of(const std::string& bytes) {
 
 SentLog::SentLog(const std::string& path) : path_(path) {
   if (path.empty()) return;
-  descriptor_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  descriptor_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0600);
   if (descriptor_ < 0)
     throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be written ({}); give the log of what leaves this node "
                                                 "another place",
