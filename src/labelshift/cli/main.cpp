@@ -1,8 +1,10 @@
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "labelshift/cli/advice.hpp"
 #include "labelshift/cli/command_line.hpp"
@@ -26,8 +28,8 @@ bool is_another_rank() {
 
 /// Before any library that is linked starts: those of MPI and gRPC open files when they do, one of which would be
 /// standard input.
-[[gnu::section(".preinit_array"), gnu::used]] void (*const before_all_libraries)() =
-    labelshift::cli::hold_closed_streams;
+[[gnu::section(".preinit_array"),
+  gnu::used]] void (*const before_all_libraries)() = labelshift::cli::hold_closed_streams;
 
 int main(int argc, char** argv) {
   using namespace labelshift;
@@ -38,7 +40,9 @@ int main(int argc, char** argv) {
     use_one_blas_thread();
     return cli::run(argc, argv);
   } catch (const Error& error) {
-    if (!cli::is_another_rank()) cli::print_error(error);
+    // Rank 0 says the same, and its end ends the job, unless the trouble is here alone.
+    if (cli::is_another_rank()) std::this_thread::sleep_for(std::chrono::seconds(5));
+    cli::print_error(error);
     return cli::exit_status(error.kind());
   } catch (const Stopped&) {
     return cli::kInternalError;  // to nobody: the signal that stopped the work has ended the process by now
