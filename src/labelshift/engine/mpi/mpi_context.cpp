@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstdlib>
 #include <thread>
@@ -58,6 +59,10 @@ struct MpiContext::State {
     Alive what;
   };
   std::vector<Heard> heard;  // by rank
+  /// What stands in front of a message, while it is on its way.
+  std::array<std::uint64_t, 3> header{};
+  /// A message that somebody did not take in time. MPI goes on reading or writing its memory until the job has ended.
+  Bytes abandoned;
 
   void listen() {
     for (int there = 1; there;) {
@@ -93,11 +98,13 @@ struct MpiContext::State {
 
   /// The same for the parts of a message that is larger than MPI can count.
   template <typename Until, typename Start>
-  static bool transfer(Bytes& bytes, const Until& until, const Meanwhile& meanwhile, const Start& start) {
+  bool transfer(Bytes& bytes, const Until& until, const Meanwhile& meanwhile, const Start& start) {
     for (std::uint64_t at = 0; at < bytes.size(); at += kMostAtOnce) {
       MPI_Request request = MPI_REQUEST_NULL;
       start(bytes.data() + at, static_cast<int>(std::min<std::uint64_t>(kMostAtOnce, bytes.size() - at)), &request);
-      if (!wait(request, until, meanwhile)) return false;
+      if (wait(request, until, meanwhile)) continue;
+      abandoned = std::move(bytes);
+      return false;
     }
     return true;
   }
@@ -140,9 +147,9 @@ void MpiContext::broadcast(const MpiEnvelope& envelope, Bytes& message, Clock::d
                            const Meanwhile& meanwhile) {
   assert(rank() == 0);
   const auto until = [end = Clock::now() + deadline] { return end; };
-  std::uint64_t header[3] = {envelope.serial, envelope.round, message.size()};
+  state_->header = {envelope.serial, envelope.round, message.size()};
   MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Ibcast(header, 3, MPI_UINT64_T, 0, state_->comm, &request);
+  MPI_Ibcast(state_->header.data(), 3, MPI_UINT64_T, 0, state_->comm, &request);
   const bool taken = state_->wait(request, until, meanwhile) &&
                      state_->transfer(message, until, meanwhile, [&](std::byte* data, int count, MPI_Request* part) {
                        MPI_Ibcast(data, count, MPI_BYTE, 0, state_->comm, part);
@@ -157,9 +164,9 @@ void MpiContext::broadcast(const MpiEnvelope& envelope, Bytes& message, Clock::d
 MpiEnvelope MpiContext::await_broadcast(Bytes& message, std::uint64_t most, Clock::duration deadline) {
   const auto until = [&, start = Clock::now()] { return std::max(start, state_->heard[0].when) + deadline; };
   const auto listen = [&] { state_->listen(); };
-  std::uint64_t header[3] = {};
+  const auto& header = state_->header;
   MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Ibcast(header, 3, MPI_UINT64_T, 0, state_->comm, &request);
+  MPI_Ibcast(state_->header.data(), 3, MPI_UINT64_T, 0, state_->comm, &request);
   const auto silent = [&] {
     return Error(ErrorKind::kPeer,
                  fmt::format("rank 0 sent nothing for {}; look whether its machine is up", seconds_text(deadline)));
@@ -179,18 +186,16 @@ MpiEnvelope MpiContext::await_broadcast(Bytes& message, std::uint64_t most, Cloc
   return {.serial = header[0], .round = header[1]};
 }
 
-void MpiContext::send(const MpiEnvelope& envelope, const Bytes& message, Clock::duration deadline) {
+void MpiContext::send(const MpiEnvelope& envelope, Bytes message, Clock::duration deadline) {
   assert(rank() > 0);
   const auto until = [end = Clock::now() + deadline] { return end; };
-  std::uint64_t header[3] = {envelope.serial, envelope.round, message.size()};
+  state_->header = {envelope.serial, envelope.round, message.size()};
   MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Isend(header, 3, MPI_UINT64_T, 0, kAnswerTag, state_->comm, &request);
-  bool taken = state_->wait(request, until, {});
-  for (std::uint64_t at = 0; taken && at < message.size(); at += kMostAtOnce) {
-    const auto count = static_cast<int>(std::min<std::uint64_t>(kMostAtOnce, message.size() - at));
-    MPI_Isend(message.data() + at, count, MPI_BYTE, 0, kAnswerBodyTag, state_->comm, &request);
-    taken = state_->wait(request, until, {});
-  }
+  MPI_Isend(state_->header.data(), 3, MPI_UINT64_T, 0, kAnswerTag, state_->comm, &request);
+  const bool taken = state_->wait(request, until, {}) &&
+                     state_->transfer(message, until, {}, [&](std::byte* data, int count, MPI_Request* part) {
+                       MPI_Isend(data, count, MPI_BYTE, 0, kAnswerBodyTag, state_->comm, part);
+                     });
   if (!taken)
     throw Error(ErrorKind::kPeer, fmt::format("rank 0 took nothing for {} in round {}; look whether its machine is up",
                                               seconds_text(deadline), envelope.round));
@@ -230,9 +235,9 @@ std::vector<Bytes> MpiContext::gather(std::uint64_t serial, std::uint64_t round,
                                                  from, seconds_text(deadline), round));
     };
     const auto until = [&] { return std::max(start, state_->heard[static_cast<std::size_t>(from)].when) + deadline; };
-    std::uint64_t header[3] = {};
+    const auto& header = state_->header;
     MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Irecv(header, 3, MPI_UINT64_T, from, kAnswerTag, state_->comm, &request);
+    MPI_Irecv(state_->header.data(), 3, MPI_UINT64_T, from, kAnswerTag, state_->comm, &request);
     if (!state_->wait(request, until, listen_and_more)) throw silent();
     if (header[0] != serial || header[1] != round)
       throw Error(ErrorKind::kPeer, fmt::format("rank {} answers exchange {} in round {}, expected {} in {}; do all "

@@ -49,7 +49,7 @@ class MpiContext {
   MpiEnvelope await_broadcast(Bytes& message, std::uint64_t most, Clock::duration deadline);
 
   /// A message to rank 0.
-  void send(const MpiEnvelope& envelope, const Bytes& message, Clock::duration deadline);
+  void send(const MpiEnvelope& envelope, Bytes message, Clock::duration deadline);
   /// Tells rank 0, or rank 0 all others, that this rank is at work on an exchange, and how far it is.
   void say_alive(std::uint64_t serial, double done);
   /// Rank 0: one message of every other rank, by rank from 1. All are of the exchange `serial`. The deadline is for
