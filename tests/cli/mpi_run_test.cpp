@@ -232,7 +232,7 @@ TEST_F(MpiRun, IsOneRankWithoutMpirunAndRefusesADeadlineWithoutRanks) {
           .status,
       0);
   expect_failure("run long.toml --round-deadline 3", kUsage,
-                 "--round-deadline goes with --engine mpi: threads of one process are waited for");
+                 "--round-deadline goes with --engine mpi; leave it out, or use that engine");
 }
 
 }  // namespace

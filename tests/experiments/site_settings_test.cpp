@@ -98,7 +98,9 @@ TEST_F(SiteSettings, LoadTorchScriptFromTheLocalFileThatIsMeantAlone) {
 
 TEST_F(SiteSettings, AreRefusedWhereTheyMakeNoSense) {
   expect_refused("", "they do not say what the data are like");
-  expect_refused("[data", "line 1: Error while parsing table header: encountered end-of-file");
+  expect_error(ErrorKind::kPeer,
+               "the coordinator's settings, line 1: Error while parsing table header: encountered end-of-file",
+               [] { read_site_settings("[data", ""); });
   expect_refused("[data]\nnodes = 3\n", "they do not say which classes there are");
   expect_refused(std::string(1'000'001, ' '), "they have 1000001 bytes, expected fewer");
   try {

@@ -137,8 +137,7 @@ void run_over_mpi(const RunCommandOptions& options, const DeferInterrupt& interr
   };
   if (mpi.rank() > 0) {
     flush_denormals_on_this_thread();
-    take_termination();  // mpirun ends a job by it; what else is to stop the work reaches rank 0, which tells the
-                         // others
+    take_termination();  // by which mpirun ends a job; rank 0 tells the others of all else that is to stop the work
     try {
       serve_mpi_runs(mpi, settings);
       mpi.finish(settings.deadline);
@@ -167,7 +166,7 @@ void run_experiment(const RunCommandOptions& options) {
   if (options.engine == "mpi") return run_over_mpi(options, interrupt);
 #endif
   if (options.deadline)
-    throw Error(ErrorKind::kUsage, "--round-deadline goes with --engine mpi: threads of one process are waited for");
+    throw Error(ErrorKind::kUsage, "--round-deadline goes with --engine mpi; leave it out, or use that engine");
   compare(options, interrupt, {});
 }
 

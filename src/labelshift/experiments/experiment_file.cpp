@@ -21,9 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kLongestFile = 10'000'000;
-constexpr std::ptrdiff_t kMostDots = 20'000;
-
 /// What stands in a message for a value.
 std::string shown(const toml::node& value) {
   if (const auto* text = value.as_string()) return excerpt(text->get());
@@ -242,9 +239,9 @@ std::string read_text(const std::string& path) {
   if (error)
     throw Error(ErrorKind::kInput,
                 fmt::format("cannot read {}: {}; name an experiment file", path, errno_text(error.value())));
-  if (size > kLongestFile)
+  if (size > kLongestToml)
     throw Error(ErrorKind::kUsage,
-                fmt::format("{} has {} bytes, expected an experiment file of at most {}", path, size, kLongestFile));
+                fmt::format("{} has {} bytes, expected an experiment file of at most {}", path, size, kLongestToml));
   std::ifstream in(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), {}};
   if (!in) throw Error(ErrorKind::kInput, fmt::format("cannot read {}; check its permissions", path));
@@ -254,18 +251,7 @@ std::string read_text(const std::string& path) {
 }  // namespace
 
 Experiment parse_experiment(const std::string& text, const std::string& name, const std::string& folder) {
-  // toml++ limits how deep values nest, but not keys, and takes the stack for each of their parts.
-  if (const auto dots = std::count(text.begin(), text.end(), '.'); dots > kMostDots)
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{} has {} dots, expected an experiment file with at most {}", name, dots, kMostDots));
-  toml::table file;
-  try {
-    file = toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{}, line {}: {}", name, error.source().begin.line, error.description()));
-  }
-  return Reader(name, folder).read(file);
+  return Reader(name, folder).read(parse_toml(text, name, "an experiment file"));
 }
 
 Experiment read_experiment(const std::string& path) {

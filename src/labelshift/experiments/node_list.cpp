@@ -13,9 +13,6 @@
 namespace labelshift {
 namespace {
 
-constexpr std::size_t kLongestFile = 10'000'000;
-constexpr std::ptrdiff_t kMostDots = 20'000;
-
 class Reader {
  public:
   explicit Reader(const std::string& name) : name_(name) {}
@@ -82,21 +79,7 @@ class Reader {
 }  // namespace
 
 std::vector<ListedNode> parse_node_list(const std::string& text, const std::string& name) {
-  if (text.size() > kLongestFile)
-    throw Error(ErrorKind::kUsage, fmt::format("{} has {} bytes, expected a list of nodes of at most {}", name,
-                                               text.size(), kLongestFile));
-  // toml++ takes the stack for each part of a key with dots.
-  if (const auto dots = std::count(text.begin(), text.end(), '.'); dots > kMostDots)
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{} has {} dots, expected a list of nodes with at most {}", name, dots, kMostDots));
-  toml::table file;
-  try {
-    file = toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{}, line {}: {}", name, error.source().begin.line, error.description()));
-  }
-  return Reader(name).read(file);
+  return Reader(name).read(parse_toml(text, name, "a list of nodes"));
 }
 
 std::vector<ListedNode> read_node_list(const std::string& path) {

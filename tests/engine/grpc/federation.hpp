@@ -11,7 +11,7 @@
 #include "labelshift/engine/grpc/grpc_node.hpp"
 #include "tests/await.hpp"
 #include "tests/engine/grpc/certificates.hpp"
-#include "tests/engine/grpc/programs.hpp"
+#include "tests/engine/programs.hpp"
 
 // A coordinator and nodes of a test.
 

@@ -24,6 +24,10 @@ std::unique_ptr<GrpcEngine> plain_engine(Index nodes, Lines* lines = nullptr) {
   return engine;
 }
 
+const Answer kGoodAnswer{.words = std::vector<std::uint64_t>(10, 1),
+                         .numbers = std::vector<double>(20, 1.0),
+                         .weights = std::vector<float>(300, 1.0F)};
+
 TEST(GrpcEngine, SumsReportsAndTrafficHaveTheBitsOfOneProcess) {
   const auto engine = plain_engine(13);
   const ServedNodes nodes({.connect = engine->address(), .seats = plain_seats(13), .workers = 2}, rough_answer);
@@ -93,7 +97,7 @@ TEST(GrpcEngine, RefusesNumbersThatAreNotFiniteAndWhatTheTermsDoNotAccept) {
     if (!answer.packed.empty()) throw Error(ErrorKind::kPeer, fmt::format("packed by {}", node));
   };
   const auto one_process = make_in_process_engine(3, programs(rough_answer), {.workers = 1});
-  const std::vector<std::string> sentences = {"not finite", "not finite", "packed by 2", "it announces 40202 bytes"};
+  const std::vector<std::string> sentences = {"not finite", "not finite", "packed by 2", "it announces 40282 bytes"};
   for (std::uint32_t task = 1; task <= 4; ++task) {
     Request request = kRequest;
     request.task = task;
@@ -202,16 +206,15 @@ TEST(GrpcEngine, ANodeThatComesBackIsAskedAgainAndCountsOnce) {
     first_time.hello("node-1");
     const peer::CallId call = first_time.read_request().call;
     serials.push_back(call.serial);
-    const Answer answer{.numbers = std::vector<double>(20, 1.0), .weights = std::vector<float>(300, 1.0F)};
-    const Bytes bytes = to_bytes(answer);
+    const Bytes bytes = to_bytes(kGoodAnswer);
     first_time.send(peer::AnswerHead{call, bytes.size(), peer::crc32_of(bytes)});
     first_time.leave();  // in the middle of its answer
     RawNode again(engine->address());
     again.hello("node-1");
     const peer::CallId same = again.read_request().call;
     serials.push_back(same.serial);
-    again.answer(same, answer);
-    again.answer(same, answer);
+    again.answer(same, kGoodAnswer);
+    again.answer(same, kGoodAnswer);
     lines.await_line("refused an answer of node-1");
   });
   const auto outcome = engine->run(kRequest, first(2), kTerms, kBounded);
@@ -220,7 +223,9 @@ TEST(GrpcEngine, ANodeThatComesBackIsAskedAgainAndCountsOnce) {
   ASSERT_EQ(serials.size(), 2U);
   EXPECT_EQ(serials[0], serials[1]);
   const auto alone = make_in_process_engine(2, programs(rough_answer), {.workers = 1});
-  EXPECT_EQ(outcome.sums.numbers[0], alone->run(kRequest, first(1), kTerms).sums.numbers[0] + 1.0);
+  const CohortSums others = alone->run(kRequest, first(1), kTerms).sums;
+  EXPECT_EQ(outcome.sums.numbers[0], others.numbers[0] + 1.0);
+  EXPECT_EQ(outcome.sums.words[0], others.words[0] + 1);
 }
 
 TEST(GrpcEngine, AProcessThatComesBackReplacesItsOldConnectionButAnotherOfTheSameNameIsRefused) {
@@ -249,8 +254,6 @@ struct Forgery {
   const char* sentence;
   bool ends = true;  // its stream
 };
-
-const Answer kGoodAnswer{.numbers = std::vector<double>(20, 1.0), .weights = std::vector<float>(300, 1.0F)};
 
 std::vector<Forgery> forgeries() {
   const auto with = [](peer::CallId call, const auto& change) {
@@ -309,7 +312,7 @@ std::vector<Forgery> forgeries() {
        "not finite"},
       {"HelloTwice", [](RawNode& node, const peer::CallId&) { node.hello("node-1"); }, "it says twice who it is"},
       {"WrongShape", [](RawNode& node, const peer::CallId& call) { node.answer(call, {.numbers = {1.0}}); },
-       "it sent 0 words, 1 numbers and 0 weights, expected 0, 20 and 300", false},
+       "it sent 0 words, 1 numbers and 0 weights, expected 10, 20 and 300", false},
       {"UnprintableFailure",
        [](RawNode& node, const peer::CallId& call) {
          node.send(peer::Failure{call, ErrorKind::kInput, Remedy::kNone, "\x1b[2Jgone"});

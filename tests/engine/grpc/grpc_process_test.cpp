@@ -134,7 +134,7 @@ TEST_P(GrpcNodeCounts, SumsHaveTheBitsOfOneProcessAndAllThatLeavesANodeIsLogged)
   EXPECT_EQ(lines[1]["task"], "target");
   EXPECT_EQ(lines[1]["numbers"], 20);
   EXPECT_EQ(lines[1]["weights"], 300);
-  EXPECT_EQ(lines[1]["bytes"], 40 + 160 + 1200);
+  EXPECT_EQ(lines[1]["bytes"], 40 + 80 + 160 + 1200);
   EXPECT_EQ(lines[1]["sha256"].get<std::string>().size(), 64U);
 }
 

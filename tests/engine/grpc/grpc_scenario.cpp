@@ -11,7 +11,7 @@
 
 #include "labelshift/engine/grpc/grpc_engine.hpp"
 #include "labelshift/engine/grpc/grpc_node.hpp"
-#include "tests/engine/grpc/programs.hpp"
+#include "tests/engine/programs.hpp"
 
 namespace labelshift {
 namespace {

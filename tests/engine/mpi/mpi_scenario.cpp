@@ -15,6 +15,7 @@
 #include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/base/rng.hpp"
 #include "labelshift/engine/mpi/mpi_engine.hpp"
+#include "tests/engine/programs.hpp"
 
 namespace labelshift {
 namespace {
@@ -23,45 +24,10 @@ using namespace std::chrono_literals;
 
 constexpr Index kNodes = 13;
 
-using Work = std::function<Answer(const NodeCall& call)>;
-
-class FunctionProgram : public NodeProgram {
- public:
-  explicit FunctionProgram(Work work) : work_(std::move(work)) {}
-  Answer run(const NodeCall& call) override { return work_(call); }
-
- private:
-  Work work_;
-};
-
-NodeProgramFactory programs(const Work& work) {
-  return [work] { return std::make_unique<FunctionProgram>(work); };
-}
-
-/// Numbers of very different size, so that their sum depends on its order, and words of which every sum wraps around.
-Answer rough_answer(const NodeCall& call) {
-  Rng rng(call.request.round, static_cast<std::uint64_t>(call.to.node));
-  Answer answer;
-  for (int i = 0; i < 10; ++i) answer.words.push_back(rng() | std::uint64_t{1} << 63);
-  for (int i = 0; i < 20; ++i) answer.numbers.push_back(std::exp(20.0 * rng.normal()));
-  for (const float weight : call.request.weights)
-    answer.weights.push_back(weight * static_cast<float>(rng.normal() * std::exp(10.0 * rng.normal())));
-  answer.report = call.to.own;
-  return answer;
-}
-
 void need(bool good, const std::string& what) {
   if (!good) throw std::runtime_error(what);
 }
 
-std::vector<Addressee> cohort_of(const std::vector<Index>& nodes) {
-  std::vector<Addressee> cohort;
-  for (const Index node : nodes) cohort.push_back({.node = node, .own = Bytes(static_cast<std::size_t>(node))});
-  return cohort;
-}
-
-const Request kRequest{.task = 3, .round = 5, .body = Bytes(20), .weights = std::vector<float>(300, 0.5F)};
-const AnswerTerms kTerms{.words = 10, .numbers = 20, .weights = 300, .report = 100};
 const std::vector<Index> kAll{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
 
 void need_same(const CohortOutcome& found, const CohortOutcome& expected) {

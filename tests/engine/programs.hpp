@@ -28,10 +28,11 @@ inline NodeProgramFactory programs(const Work& work) {
   return [work] { return std::make_unique<FunctionProgram>(work); };
 }
 
-/// Numbers of very different size, so that their sum depends on its order.
+/// Numbers of very different size, so that their sum depends on its order, and words of which every sum wraps around.
 inline Answer rough_answer(const NodeCall& call) {
   Rng rng(call.request.round, static_cast<std::uint64_t>(call.to.node));
   Answer answer;
+  for (int i = 0; i < 10; ++i) answer.words.push_back(rng() | std::uint64_t{1} << 63);
   for (int i = 0; i < 20; ++i) answer.numbers.push_back(std::exp(20.0 * rng.normal()));
   for (const float weight : call.request.weights)
     answer.weights.push_back(weight * static_cast<float>(rng.normal() * std::exp(10.0 * rng.normal())));
@@ -52,6 +53,6 @@ inline std::vector<Addressee> first(Index count) {
 }
 
 inline const Request kRequest{.task = 3, .round = 5, .body = Bytes(20), .weights = std::vector<float>(300, 0.5F)};
-inline const AnswerTerms kTerms{.numbers = 20, .weights = 300, .report = 2000};
+inline const AnswerTerms kTerms{.words = 10, .numbers = 20, .weights = 300, .report = 2000};
 
 }  // namespace labelshift
