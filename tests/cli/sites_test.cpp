@@ -21,15 +21,19 @@ class Sites : public CommandTest {
 
   Sites() {
     std::string nodes;
-    for (int k = 0; k < kSites; ++k) {
-      const std::string folder = fmt::format("site-{}", k + 1);
-      std::filesystem::create_directory(path(folder));
-      write_part(folder + "/train.csv", k, 60);
-      write_part(folder + "/test.csv", k + 1, 40);
-      nodes += fmt::format("[[node]]\nname = \"{}\"\n", folder);
+    for (int k = 1; k <= kSites; ++k) {
+      write_site(k);
+      nodes += fmt::format("[[node]]\nname = \"site-{}\"\n", k);
     }
     file("nodes.toml", nodes);
     file("study.toml", study("iw-erm"));
+  }
+
+  void write_site(int k) const {
+    const std::string folder = fmt::format("site-{}", k);
+    std::filesystem::create_directory(path(folder));
+    write_part(folder + "/train.csv", k - 1, 60);
+    write_part(folder + "/test.csv", k, 40);
   }
 
   void write_part(const std::string& name, int most, int rows) const {
@@ -234,6 +238,57 @@ TEST_F(Sites, AreLockedOutWhenTheyAreTakenOffTheList) {
     kill $coordinator; ended $coordinator coordinator)");
   EXPECT_EQ(done.out, fmt::format("coordinator {}\n", 128 + SIGTERM)) << all_said();
   EXPECT_THAT(said("coordinator.err"), HasSubstr("stopped; the same command with --resume goes on from here"));
+}
+
+TEST_F(Sites, ComeInBetweenTwoRoundsWhenTheOperatorExcludesThemNoLonger) {
+  write_site(4);
+  file("nodes.toml", said("nodes.toml") + "[[node]]\nname = \"site-4\"\nexclude = true\n");
+  file("study.toml", study("iw-erm", 3000));
+  const CommandResult done = sites(
+      R"(labelshift certs trial --nodes site-1,site-2,site-3,site-4 > /dev/null; coordinator; node 1; node 2; node 3
+    await eval 'ls r/study/*/checkpoint-*'
+    sed -i /exclude/d nodes.toml
+    await grep -q 'site-4 is let in again by nodes.toml' coordinator.err
+    node 4; ended $coordinator coordinator; ended $node_4 4)");
+  EXPECT_EQ(done.out, "coordinator 0\n4 0\n") << all_said() << said("node-4.err");
+  EXPECT_THAT(said("coordinator.err"), HasSubstr("site-4 is locked out by nodes.toml"));
+  const auto summary = nlohmann::json::parse(result("r", "iw-erm", "summary.json"));
+  const std::string warnings = summary["federation"]["warnings"].dump();
+  EXPECT_THAT(warnings, HasSubstr("node 4 is left out by the operator, so its label mix is not in the goal"));
+  EXPECT_THAT(warnings, testing::ContainsRegex(
+                            "node 4 is let in by the operator from round [0-9]+ on, and all weights have changed"));
+  double shares = 0.0;
+  for (const double share : summary["federation"]["target_sum"]) shares += share;
+  EXPECT_NEAR(shares, 4.0, 1e-9);
+}
+
+TEST_F(Sites, AreLeftOutOfPhaseOneWhenTheOperatorExcludesThemWhileItWaits) {
+  write_site(4);
+  file("nodes.toml", said("nodes.toml") + "[[node]]\nname = \"site-4\"\n");
+  const CommandResult done = sites(
+      R"(labelshift certs trial --nodes site-1,site-2,site-3,site-4 > /dev/null; coordinator; node 1; node 2; node 3
+    await grep -q 'waiting for site-4' coordinator.err
+    echo 'exclude = true' >> nodes.toml
+    ended $coordinator coordinator)");
+  EXPECT_EQ(done.out, "coordinator 0\n") << all_said();
+  EXPECT_THAT(result("r", "iw-erm", "summary.json"),
+              HasSubstr("node 4 is left out by the operator, so its label mix is not in the goal"));
+}
+
+TEST_F(Sites, KeepTheirNumbersToThemselvesAndTheSumsAreKnown) {
+  file("site-1/train.csv", "age,dose,label\n1,2,ill\n1.5,1,ill\n2,0.5,well\n");
+  const CommandResult done = sites(R"(certs; coordinator; node 1 --lacks dead; node 2; node 3
+    ended $coordinator coordinator)");
+  EXPECT_EQ(done.out, "coordinator 0\n") << all_said();
+  const auto summary = nlohmann::json::parse(result("r", "iw-erm", "summary.json"));
+  for (const auto& row : summary["federation"]["ratios"]) {
+    EXPECT_TRUE(row["examples"].is_null());
+    EXPECT_TRUE(row["largest_weight"].is_null());
+  }
+  EXPECT_TRUE(summary["largest_weight"].is_null());
+  EXPECT_GT(summary["federation"]["effective_share"], 0.0);
+  EXPECT_THAT(summary["federation"]["warnings"].dump(),
+              HasSubstr("1 of 3 nodes have no training example of class dead: other nodes carry that weight"));
 }
 
 TEST_F(Sites, AreWaitedForAndGivenUpInTheEnd) {

@@ -36,6 +36,8 @@ class ComparisonTables : public testing::Test {
     weighted.runs = {run_of(3, 0.5, 1.0), run_of(4, 0.25, 0.75)};
     weighted.runs[0].state.ratios = {{.largest = 200.0, .examples = 100.0, .effective_examples = 10.0},
                                      {.largest = 3.0, .examples = 100.0, .effective_examples = 30.0}};
+    weighted.runs[0].state.largest_weight = 200.0;
+    weighted.runs[0].state.effective_share = 0.2;
     weighted.runs[0].state.target_error = 0.125;
     weighted.accuracy = mean_deviation({0.75, 0.5});
     weighted.nodes = {mean_deviation({0.5, 0.25}), mean_deviation({1.0, 0.75})};

@@ -1,5 +1,8 @@
 #include <gmock/gmock.h>
 
+#include <memory>
+
+#include "labelshift/engine/tasks.hpp"
 #include "tests/data/scratch.hpp"
 #include "tests/federation/gaussian_federation.hpp"
 
@@ -56,6 +59,144 @@ TEST_F(AbsentNode, IsUnknownInAnEvaluationThatGoesOnWithoutIt) {
 
 TEST_F(AbsentNode, EndsTheRunWhereEverybodyIsNeeded) {
   expect_error(ErrorKind::kPeer, "node 2: it is not there", [&] { run(0); });
+}
+
+/// Four nodes of which the operator leaves some out, by round.
+class LeftOut : public testing::Test {
+ protected:
+  LeftOut()
+      : data_(gaussian_federation({{{40, 10, 10}, {10, 30, 10}},
+                                   {{10, 40, 10}, {10, 10, 30}},
+                                   {{10, 10, 40}, {30, 10, 10}},
+                                   {{20, 20, 20}, {50, 5, 5}}})),
+        settings_(short_settings()),
+        federation_(settings_, data_) {}
+
+  static FederationSettings short_settings() {
+    FederationSettings settings = weighted_settings("mlls");
+    settings.rounds = 6;
+    settings.evaluate_every = 3;
+    return settings;
+  }
+  /// Nodes that are left out while `until` rounds are done, and nobody after it.
+  static FederationHooks without(std::vector<Index> nodes, int until, std::vector<FederationState>* seen = nullptr) {
+    const auto done = std::make_shared<int>(0);
+    return {.checkpoint = with_state([done, seen](const FederationState& state) {
+              *done = state.round;
+              if (seen) seen->push_back(state);
+            }),
+            .left_out = [=] { return *done < until ? nodes : std::vector<Index>(); }};
+  }
+
+  const FederatedData data_;
+  FederationSettings settings_;
+  LocalFederation federation_;
+};
+
+TEST_F(LeftOut, ANodeIsNeitherInTheGoalNorInTraining) {
+  const FederationState all = LocalFederation(settings_, data_).run();
+  const FederationState state = federation_.run(without({3}, 100));
+  EXPECT_NEAR(all.target_sum.sum(), 4.0, 1e-9);
+  EXPECT_NEAR(state.target_sum.sum(), 3.0, 1e-9);
+  EXPECT_EQ(state.left_out, std::vector<Index>{3});
+  EXPECT_EQ(state.counted, (std::vector<std::uint64_t>{6, 6, 6, 0}));
+  EXPECT_TRUE(federation_.numbers(3, "ratio").empty());
+  ASSERT_EQ(state.history.size(), 8u);
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(std::isnan(state.history[i].accuracy), i % 4 == 3) << i;
+  EXPECT_THAT(state.warnings,
+              testing::Contains("node 4 is left out by the operator, so its label mix is not in the goal"));
+  // Of three nodes alone, as numbers of nodes go.
+  FederatedData three =
+      gaussian_federation({{{40, 10, 10}, {10, 30, 10}}, {{10, 40, 10}, {10, 10, 30}}, {{10, 10, 40}, {30, 10, 10}}});
+  EXPECT_EQ(LocalFederation(settings_, three).run().parameters, state.parameters);
+}
+
+TEST_F(LeftOut, ANodeThatIsLetInChangesTheWeightsOfAllFromThatRoundOn) {
+  std::vector<FederationState> seen;
+  const FederationState state = federation_.run(without({1, 3}, 2, &seen));
+  LocalFederation always(settings_, data_);
+  const FederationState all = always.run();
+  EXPECT_EQ(seen[2].round, 2);
+  EXPECT_NEAR(seen[2].target_sum.sum(), 2.0, 1e-9);
+  // Values stay normalised as they were agreed on without them, so estimates may differ a little.
+  for (Index c = 0; c < 3; ++c) EXPECT_NEAR(seen[3].target_sum[c], all.target_sum[c], 0.05) << c;
+  EXPECT_NEAR(seen[3].target_sum.sum(), 4.0, 1e-9);
+  EXPECT_TRUE(state.left_out.empty());
+  const double priors[4][3] = {{4, 1, 1}, {1, 4, 1}, {1, 1, 4}, {2, 2, 2}};  // / 6
+  for (Index k = 0; k < 4; ++k)
+    for (Index c = 0; c < 3; ++c)
+      EXPECT_NEAR(federation_.numbers(k, "ratio")[c], 6.0 * state.target_sum[c] / priors[k][c], 1e-5) << k << c;
+  EXPECT_EQ(state.counted, (std::vector<std::uint64_t>{6, 6, 6, 6}));
+  EXPECT_FALSE(std::isnan(state.history[7].accuracy));
+  for (const char* node : {"2", "4"})
+    EXPECT_THAT(state.warnings,
+                testing::Contains(std::string("node ") + node +
+                                  " is let in by the operator from round 3 on, and all weights have changed with it"));
+  EXPECT_NE(state.parameters, all.parameters);
+}
+
+TEST_F(LeftOut, ARunThatGoesOnFromACheckpointEndsInTheSameBits) {
+  std::vector<FederationState> seen;
+  const FederationState whole = federation_.run(without({3}, 2, &seen));
+  LocalFederation again(settings_, data_);
+  std::vector<FederationState> first;
+  again.run(without({3}, 100, &first));  // as far as round 2, nodes remember the same
+  ASSERT_EQ(first[2].round, 2);
+  const FederationState state = again.run({.left_out = [] { return std::vector<Index>(); }}, first[2]);
+  EXPECT_EQ(state.parameters, whole.parameters);
+  EXPECT_EQ(state.target_sum, whole.target_sum);
+}
+
+TEST_F(LeftOut, ANodeThatWasInTheGoalStaysThereAndComesBackWithoutNewWeights) {
+  LocalFederation always(settings_, data_);
+  const FederationState all = always.run();
+  int done = 0;
+  const FederationState state = federation_.run(
+      {.checkpoint = with_state([&](const FederationState& now) { done = now.round; }),
+       .left_out = [&] { return done == 2 || done == 3 ? std::vector<Index>{1} : std::vector<Index>(); }});
+  EXPECT_EQ(state.target_sum, all.target_sum);
+  EXPECT_EQ(state.counted, (std::vector<std::uint64_t>{6, 6, 6, 6}));
+  EXPECT_THAT(state.warnings, testing::Contains("node 2 is left out by the operator from round 3 on; its label mix "
+                                                "stays in the goal"));
+  EXPECT_THAT(state.warnings, testing::Contains("node 2 is let in by the operator from round 5 on"));
+  EXPECT_NE(state.parameters, all.parameters);
+}
+
+TEST_F(LeftOut, WhatNeedsEveryNodeIsTriedAgainWithoutOneThatIsLeftOutMeanwhile) {
+  /// Node 4 fails until it is left out, which the operator does when it has failed.
+  class Failing : public Engine {
+   public:
+    explicit Failing(Engine& engine, std::uint32_t task) : engine_(engine), task_(task) {}
+    Index nodes() const override { return engine_.nodes(); }
+    CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
+                      const Patience& patience, const Observer& observer) override {
+      CohortOutcome outcome = engine_.run(request, cohort, terms, patience, observer);
+      if (request.task != task_ || request.round == 1 || cohort.back().node != 3) return outcome;
+      failed = true;
+      outcome.contributed.pop_back();
+      outcome.failed.push_back({.node = 3, .kind = ErrorKind::kPeer, .sentence = "it is not there"});
+      return outcome;
+    }
+    bool failed = false;
+
+   private:
+    Engine& engine_;
+    const std::uint32_t task_;
+  };
+  for (const TaskKind task : {TaskKind::kHello, TaskKind::kJoin, TaskKind::kTarget, TaskKind::kRatio, TaskKind::kTrain,
+                              TaskKind::kEvaluate}) {
+    LocalFederation local(settings_, data_);
+    Failing engine(local.engine(), static_cast<std::uint32_t>(task));
+    const auto left_out = [&] { return engine.failed ? std::vector<Index>{3} : std::vector<Index>(); };
+    const FederationState state = run_federation(settings_, local.task(), engine, {.left_out = left_out});
+    EXPECT_EQ(state.round, 6);
+    const bool in_goal = task == TaskKind::kTrain || task == TaskKind::kEvaluate;
+    EXPECT_NEAR(state.target_sum.sum(), in_goal ? 4.0 : 3.0, 1e-9) << static_cast<int>(task);
+    EXPECT_EQ(state.counted[3], task == TaskKind::kTrain ? 1u : task == TaskKind::kEvaluate ? 3u : 0u);
+    LocalFederation never(settings_, data_);
+    Failing ends(never.engine(), static_cast<std::uint32_t>(task));
+    EXPECT_THROW(run_federation(settings_, never.task(), ends), Error);
+  }
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ TEST(Coordinator, RefusesAClassThatThereIsNot) {
   const FederationSettings settings = quick_settings();
   LocalFederation federation(settings, data);
   Tampering engine(federation.engine(), [](Index node, TaskKind task, Answer& answer) {
-    if (task == TaskKind::kJoin && node == 0) answer.report = to_bytes(Join::Report{.missing = {3}});
+    if (task == TaskKind::kJoin && node == 0) answer.report = to_bytes(Join::Report{.details = Join::Details{.missing = {3}}});
   });
   EXPECT_THAT(error_of(ErrorKind::kPeer, [&] { run_federation(settings, federation.task(), engine); }),
               HasSubstr("node 1: it lacks a class 3 of 3"));
@@ -383,11 +383,11 @@ TEST(Coordinator, RefusesReportsThatCannotBe) {
   const auto ratio_error = [&](const std::function<void(Ratio::Report&)>& change) {
     return error_of_lie(weighted, TaskKind::kRatio, with_report<Ratio::Report>(change));
   };
-  EXPECT_THAT(ratio_error([](Ratio::Report& report) { report.largest = -1.0; }),
+  EXPECT_THAT(ratio_error([](Ratio::Report& report) { report.details->largest = -1.0; }),
               HasSubstr("node 1: it says that its largest importance weight is -1, expected 0 or more"));
-  EXPECT_THAT(ratio_error([](Ratio::Report& report) { report.effective_examples = 31.0; }),
+  EXPECT_THAT(ratio_error([](Ratio::Report& report) { report.details->effective_examples = 31.0; }),
               HasSubstr("node 1: it says that its effective number of examples is 31, expected 0 to 30"));
-  EXPECT_THAT(ratio_error([](Ratio::Report& report) { report.examples = -1; }),
+  EXPECT_THAT(ratio_error([](Ratio::Report& report) { report.details->examples = -1; }),
               HasSubstr("node 1: a message has a count below 0"));
   const auto evaluation_error = [&](const std::function<void(Evaluate::Report&)>& change) {
     return error_of_lie(quick_settings(), TaskKind::kEvaluate, with_report<Evaluate::Report>(change));

@@ -69,27 +69,26 @@ double unix_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// The names of those who take part.
-std::vector<std::string> names_of(const std::vector<ListedNode>& list, const std::string& path) {
+std::vector<std::string> names_of(const std::vector<ListedNode>& list) {
   std::vector<std::string> names;
-  for (const ListedNode& node : list)
-    if (!node.excluded) names.push_back(node.name);
-  if (names.empty()) throw Error(ErrorKind::kUsage, fmt::format("{} excludes every node; leave some in", path));
+  for (const ListedNode& node : list) names.push_back(node.name);
   return names;
 }
 
 /// Puts the nodes that there are, and the patience with them, into every row.
-void prepare(const CoordinatorOptions& options, const std::vector<ListedNode>& list, Index nodes,
-             Experiment& experiment) {
-  if (options.quorum > nodes)
-    throw Error(ErrorKind::kUsage, fmt::format("--quorum is {}, expected at most the {} nodes of {}", options.quorum,
-                                               nodes, options.nodes));
-  if (options.quorum > 0 && options.quorum < nodes && !options.round_deadline)
+void prepare(const CoordinatorOptions& options, const std::vector<ListedNode>& list, Experiment& experiment) {
+  const Index nodes = std::ssize(list);
+  const Index in = std::count_if(list.begin(), list.end(), [](const ListedNode& node) { return !node.excluded; });
+  if (in == 0) throw Error(ErrorKind::kUsage, fmt::format("{} excludes every node; leave some in", options.nodes));
+  if (options.quorum > in)
+    throw Error(ErrorKind::kUsage,
+                fmt::format("--quorum is {}, expected at most the {} nodes of {}", options.quorum, in, options.nodes));
+  if (options.quorum > 0 && options.quorum < in && !options.round_deadline)
     throw Error(ErrorKind::kUsage, "--quorum says who can be done without after a deadline; give --round-deadline too");
   Patience patience{.give_up = std::chrono::seconds(options.give_up_after)};
   if (options.round_deadline) {
     patience.deadline = std::chrono::seconds(*options.round_deadline);
-    patience.quorum = options.quorum > 0 ? options.quorum : nodes / 2 + 1;
+    patience.quorum = options.quorum > 0 ? options.quorum : in / 2 + 1;
   }
   for (ComparedRun& run : experiment.runs) {
     DataSettings& data = run.settings.data;
@@ -104,22 +103,16 @@ void prepare(const CoordinatorOptions& options, const std::vector<ListedNode>& l
     data.nodes = nodes;
     run.settings.federation.patience = patience;
   }
-  std::vector<std::string> excluded;
-  for (const ListedNode& node : list)
-    if (node.excluded) excluded.push_back(node.name);
-  if (!excluded.empty())
-    experiment.note +=
-        fmt::format("{}Excluded by the operator: {}.", experiment.note.empty() ? "" : " ", fmt::join(excluded, ", "));
 }
 
 void coordinate(const CoordinatorOptions& options) {
   const std::optional<TlsFolder> tls = read_identity(options.identity);
   const std::vector<ListedNode> list = read_node_list(options.nodes);
-  const std::vector<std::string> names = names_of(list, options.nodes);
+  const std::vector<std::string> names = names_of(list);
   const DeferInterrupt interrupt;  // before threads start, which take its mask over
   std::signal(SIGPIPE, SIG_IGN);   // who watches may go away, and the work goes on
   Experiment experiment = read_experiment(options.file);
-  prepare(options, list, std::ssize(names), experiment);
+  prepare(options, list, experiment);
   const LineFile status(options.status);
   use_one_torch_thread();
   keep_freed_memory();
@@ -128,6 +121,7 @@ void coordinate(const CoordinatorOptions& options) {
       make_grpc_engine({.listen = options.listen, .tls = as_identity(tls), .names = names, .log = log_line});
   log_line(fmt::format("listening on {} for {}", engine->address(), fmt::join(names, ", ")));
   NodeListWatch watch(options.nodes, *engine, names, log_line);
+  watch.look();  // who is excluded
   ComparisonSettings settings = options.comparison;
   settings.prepare_thread = flush_denormals_on_this_thread;
   settings.open_nodes = [&](const RunTask& task) {

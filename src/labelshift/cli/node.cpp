@@ -180,6 +180,7 @@ void serve(NodeOptions options) {
     throw Error(ErrorKind::kInput, fmt::format("the common name of {}/cert.pem is no name of a node: letters, digits, "
                                                "dashes, dots and underscores; get another certificate",
                                                options.identity.folder));
+  options.terms.details = !options.simulation.empty();
   if (options.terms.memory.empty()) options.terms.memory = default_memory(name);
   const DeferInterrupt interrupt;  // before threads start, which take its mask over
   std::signal(SIGPIPE, SIG_IGN);   // who watches may go away, and the work goes on

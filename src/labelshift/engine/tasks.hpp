@@ -8,7 +8,7 @@
 namespace labelshift {
 
 /// Raised whenever a message changes its meaning. Nodes and coordinators of different versions do not talk.
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 
 enum class TaskKind : std::uint32_t {
   kHello,
@@ -117,15 +117,24 @@ struct Join {
   };
   template <typename>
   using Sums = JoinSums;
-  struct Report {
-    Index train_examples = 0;
+  /// What is nobody's business, and leaves a node in a simulation alone.
+  struct Details {
     Index test_examples = 0;
     std::vector<Index> missing;  // classes without training examples
-    bool withholds = false;      // it keeps its label mix to itself, and counts as one without test examples
 
     template <typename Self, typename Visit>
     static void fields(Self& self, Visit& visit) {
-      visit(self.train_examples, self.test_examples, self.missing, self.withholds);
+      visit(self.test_examples, self.missing);
+    }
+  };
+  struct Report {
+    bool tested = false;     // it has test examples
+    bool withholds = false;  // it keeps its label mix to itself, and counts as one without test examples
+    std::optional<Details> details;
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.tested, self.withholds, self.details);
     }
   };
 };
@@ -246,16 +255,38 @@ struct Ratio {
       visit(self.values);
     }
   };
+  struct RatioSums {
+    double examples = 0.0;            // for training, / Join::kCountUnit
+    double effective_examples = 0.0;  // (sum w)^2 / sum w^2 over them, / Join::kCountUnit
+
+    template <typename Self, typename Visit>
+    static void words(Self& self, Visit& visit) {
+      visit(self.examples, self.effective_examples);
+    }
+    template <typename Self, typename Visit>
+    static void numbers(Self&, Visit&) {}
+    template <typename Self, typename Visit>
+    static void weights(Self&, Visit&) {}
+  };
   template <typename>
-  using Sums = Nothing;
-  struct Report {
-    double largest = 0.0;             // importance weight of a training example
-    Index examples = 0;               // for training
-    double effective_examples = 0.0;  // (sum w)^2 / sum w^2 over them
+  using Sums = RatioSums;
+  /// What is nobody's business, and leaves a node in a simulation alone.
+  struct Details {
+    double largest = 0.0;  // importance weight of a training example
+    Index examples = 0;    // as in RatioSums
+    double effective_examples = 0.0;
 
     template <typename Self, typename Visit>
     static void fields(Self& self, Visit& visit) {
       visit(self.largest, self.examples, self.effective_examples);
+    }
+  };
+  struct Report {
+    std::optional<Details> details;
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.details);
     }
   };
 };

@@ -134,14 +134,8 @@ Table weight_table(const ComparisonResult& result) {
     std::vector<double> largest, effective, error;
     for (const RunResult& run : row.runs) {
       if (run.state.ratios.empty()) continue;
-      double most = 0.0, examples = 0.0, useful = 0.0;
-      for (const NodeRatio& node : run.state.ratios) {
-        most = std::max(most, node.largest);
-        examples += node.examples;
-        useful += node.effective_examples;
-      }
-      largest.push_back(most);
-      effective.push_back(useful / examples);
+      largest.push_back(run.state.largest_weight);
+      effective.push_back(run.state.effective_share);
       error.push_back(run.state.target_error);
     }
     if (largest.empty()) continue;

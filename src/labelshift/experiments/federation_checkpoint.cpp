@@ -73,13 +73,16 @@ Json state_json(const FederationState& state) {
             {"counted", state.counted},
             {"target_sum", json_numbers(state.target_sum)},
             {"target_error", json_number(state.target_error)},
+            {"largest_weight", json_number(state.largest_weight)},
+            {"effective_share", json_number(state.effective_share)},
+            {"left_out", state.left_out},
             {"ratios", Json::array()},
             {"phases", Json::array()},
             {"warnings", state.warnings}};
   for (const NodeRatio& one : state.ratios)
     json["ratios"].push_back({{"node", one.node + 1},
                               {"largest_weight", json_number(one.largest)},
-                              {"examples", one.examples},
+                              {"examples", json_number(one.examples)},
                               {"effective_examples", json_number(one.effective_examples)},
                               {"prior_error", json_number(one.prior_error)},
                               {"seconds", one.seconds}});
@@ -105,10 +108,13 @@ FederationState state_of(const Json& json) {
   const auto sum = json.at("target_sum").get<std::vector<double>>();
   state.target_sum = Eigen::Map<const Eigen::VectorXd>(sum.data(), std::ssize(sum));
   state.target_error = number(json.at("target_error"));
+  state.largest_weight = number(json.value("largest_weight", Json()));  // older summaries have neither
+  state.effective_share = number(json.value("effective_share", Json()));
+  state.left_out = json.value("left_out", std::vector<Index>());
   for (const Json& one : json.at("ratios"))
     state.ratios.push_back({.node = one.at("node").get<Index>() - 1,
                             .largest = number(one.at("largest_weight")),
-                            .examples = one.at("examples").get<double>(),
+                            .examples = number(one.at("examples")),
                             .effective_examples = number(one.at("effective_examples")),
                             .prior_error = number(one.at("prior_error")),
                             .seconds = number(one.at("seconds"))});

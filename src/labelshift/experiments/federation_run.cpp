@@ -179,10 +179,7 @@ std::string summary_text(const RunSettings& settings, const RunResult& result) {
          {"reweighted_source_accuracy", json_number(one.reweighted_accuracy)},
          {"reweighted_interval", {json_number(one.reweighted_low), json_number(one.reweighted_high)}},
          {"reweighted_effective_examples", json_number(one.reweighted_examples)}});
-  json["largest_weight"] = nullptr;  // r_max
-  for (const NodeRatio& one : result.state.ratios)
-    if (json["largest_weight"].is_null() || one.largest > json["largest_weight"].get<double>())
-      json["largest_weight"] = one.largest;
+  json["largest_weight"] = json_number(result.state.largest_weight);
   json["federation"] = Json::parse(describe_state(result.state));
   json["notes"] = result.notes;
   json["settings"] = Json::parse(settings_json(settings));
@@ -523,7 +520,8 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
   const std::unique_ptr<Engine> engine = nodes->start(settings, store);
   const FederationHooks hooks{
       .progress = [&](std::string_view stage, double done) { return watch.progress(stage, done); },
-      .checkpoint = [&](const FederationMoment& moment) { return watch.checkpoint(moment, *engine); }};
+      .checkpoint = [&](const FederationMoment& moment) { return watch.checkpoint(moment, *engine); },
+      .left_out = [&] { return nodes->left_out(); }};
   RunResult result{.folder = task.folder, .notes = notes};
   try {
     result.state = run_federation(settings, federation, *engine, hooks, std::move(start));

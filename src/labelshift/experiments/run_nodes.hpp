@@ -31,6 +31,8 @@ class RunNodes {
 
   /// Whether the store has what nodes remember, after collect(); if not, they keep it themselves.
   virtual bool memory_is_here() const { return true; }
+  /// The nodes that the operator leaves out now, in ascending order.
+  virtual std::vector<Index> left_out() { return {}; }
   /// Brings into the store what nodes elsewhere remember. To be called between two requests.
   virtual void collect(Engine& /*engine*/, NodeStore& /*store*/) {}
 };

@@ -58,6 +58,7 @@ struct SiteRun {
   SiteNode node;
   NodeData without_tests;  // of the same
   bool withholds = false;
+  bool details = false;
   std::string memory;  // its folder
 };
 
@@ -74,13 +75,14 @@ class SiteProgram : public NodeProgram {
       throw Error(ErrorKind::kPeer,
                   fmt::format("it was asked as node {} of {}", call.to.node + 1, run_->settings.data.nodes));
     if (task == TaskKind::kHello) check_hello(from_bytes<Hello::Request>(call.request.body));
-    if (!withholding_ || !tells_the_mix(task)) return program_->run(call);
-    Answer answer = withholding_->run(call);
+    Answer answer = (withholding_ && tells_the_mix(task) ? *withholding_ : *program_).run(call);
     if (task == TaskKind::kJoin) {
       auto report = from_bytes<Join::Report>(answer.report);
-      report.withholds = true;
+      report.withholds = run_->withholds;
+      if (!run_->details) report.details.reset();
       answer.report = to_bytes(report);
     }
+    if (task == TaskKind::kRatio && !run_->details) answer.report = to_bytes(Ratio::Report{});
     return answer;
   }
 
@@ -118,6 +120,7 @@ NodeProgramFactory make_site_programs(const std::string& run, const std::string&
   made->node = data(run, made->settings);
   made->memory = fmt::format("{}/{}", terms.memory, run);
   check_same_settings(made->memory, settings);
+  made->details = terms.details;
   made->without_tests = made->node.data;
   made->without_tests.test_rows.clear();
   made->withholds = has_too_few(made->node, std::ssize(made->settings.data.classes), terms.min_examples);

@@ -14,6 +14,7 @@ struct SiteTerms {
   std::string memory;      // a folder, in which each run has one of its own
   std::string model;       // a TorchScript file, the only one that is loaded; empty: none
   Index min_examples = 0;  // with fewer training examples of any class, the site keeps its label mix to itself
+  bool details = false;    // the coordinator may know numbers of examples, missing classes and the largest weight
 };
 
 /// Gives the data of a site for a run whose settings were read and checked.

@@ -56,7 +56,7 @@ void accept_answer(const AnswerFacts& facts, const Request& request, Answer& ans
     case TaskKind::kShare:
       return check_predictor(answer, facts.predictor_weights, facts.classes);
     case TaskKind::kRatio:
-      return check_ratio(answer);
+      return check_ratio_report(answer);
     case TaskKind::kTrainPredictor:
       return check_weight(answer);
     case TaskKind::kTrain:

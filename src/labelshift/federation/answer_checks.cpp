@@ -51,7 +51,9 @@ void check_join(const Join::JoinSums& sums, Index nodes) {
 }
 
 void check_join_report(const Answer& answer, Index classes) {
-  for (const Index c : from_bytes<Join::Report>(answer.report).missing)
+  const auto report = from_bytes<Join::Report>(answer.report);
+  if (!report.details) return;
+  for (const Index c : report.details->missing)
     if (c >= classes) throw Error(ErrorKind::kPeer, fmt::format("it lacks a class {} of {}", c, classes));
 }
 
@@ -99,11 +101,19 @@ void check_calibration(const Eigen::VectorXd& scale, const Eigen::VectorXd& bias
     throw Error(ErrorKind::kPeer, fmt::format("a message has a calibration with a scale or bias beyond {}", kMost));
 }
 
-void check_ratio(const Answer& answer) {
+void check_ratio(const Ratio::RatioSums& sums, Index nodes) {
+  const double examples = sums.examples * Join::kCountUnit;
+  check_count("the number of training examples", examples, std::numeric_limits<double>::infinity(), nodes);
+  check_within("the effective number of training examples", sums.effective_examples * Join::kCountUnit, 0.0,
+               examples + kRounding * static_cast<double>(nodes), nodes);
+}
+
+void check_ratio_report(const Answer& answer) {
   const auto report = from_bytes<Ratio::Report>(answer.report);
-  check_not_negative("its largest importance weight", report.largest);
-  check_within("its effective number of examples", report.effective_examples, 0.0,
-               static_cast<double>(report.examples));
+  if (!report.details) return;
+  check_not_negative("its largest importance weight", report.details->largest);
+  check_within("its effective number of examples", report.details->effective_examples, 0.0,
+               static_cast<double>(report.details->examples));
 }
 
 void check_evaluation(const Answer& answer) {

@@ -33,7 +33,8 @@ void check_predictor(const Answer& answer, Index weights, Index classes);
 void check_calibration(const Eigen::VectorXd& scale, const Eigen::VectorXd& bias);
 
 /// Of Ratio.
-void check_ratio(const Answer& answer);
+void check_ratio(const Ratio::RatioSums& sums, Index nodes);
+void check_ratio_report(const Answer& answer);
 
 /// Of Evaluate.
 void check_evaluation(const Answer& answer);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <functional>
@@ -26,12 +27,23 @@ class Conversation {
  public:
   Conversation(Engine& engine, const AnswerFacts& facts, const FederationHooks& hooks, FederationState& state)
       : engine_(engine), facts_(facts), hooks_(hooks), state_(state) {
-    for (Index node = 0; node < engine.nodes(); ++node) all_.push_back(node);
+    leave_out({});
     state_.counted.resize(all_.size());
     durable_ = state_.counted;
   }
 
+  /// K, with those that are left out.
+  Index nodes() const { return engine_.nodes(); }
+  /// The nodes that take part.
   std::span<const Index> all() const { return all_; }
+  /// All others, in ascending order.
+  const std::vector<Index>& left_out() const { return left_out_; }
+  void leave_out(std::vector<Index> nodes) {
+    left_out_ = std::move(nodes);
+    all_.clear();
+    for (Index node = 0; node < engine_.nodes(); ++node)
+      if (!std::binary_search(left_out_.begin(), left_out_.end(), node)) all_.push_back(node);
+  }
   const AnswerFacts& facts() const { return facts_; }
 
   /// What an exchange is part of, and how far that is before it and by it.
@@ -101,7 +113,7 @@ class Conversation {
   const AnswerFacts facts_;
   const FederationHooks& hooks_;
   FederationState& state_;
-  std::vector<Index> all_;
+  std::vector<Index> all_, left_out_;
   std::vector<std::uint64_t> durable_;  // (K) of state_.counted, what is safe
 };
 

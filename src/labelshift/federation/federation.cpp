@@ -30,8 +30,14 @@ class Coordinator {
         conversation_(engine, answer_facts(settings, task, engine.nodes()), hooks, state) {}
 
   void run() {
-    hello();
-    if (!state_.ready) prepare();
+    with_everybody(
+        [&] {  // who was left out of phases 1 and 2 comes in between two rounds
+          return state_.ready ? all_of(left_out_now(), state_.left_out) : left_out_now();
+        },
+        [&] {
+          hello(all());
+          if (!state_.ready) prepare();
+        });
     train();
   }
 
@@ -40,56 +46,127 @@ class Coordinator {
   std::span<const Index> all() const { return conversation_.all(); }
   NetSpec model_spec() const { return net_spec(settings_.model, task_, state_.normalisation); }
 
-  void hello() {
+  std::vector<Index> left_out_now() const { return hooks_.left_out ? hooks_.left_out() : std::vector<Index>(); }
+
+  /// Does what needs every node that is not left out: again where it fails and the operator leaves out others by then.
+  void with_everybody(const std::function<std::vector<Index>()>& left_out, const std::function<void()>& work) {
+    for (;;) {
+      conversation_.leave_out(left_out());
+      if (all().empty()) throw Error(ErrorKind::kUsage, "every node is left out; let some in");
+      try {
+        return work();
+      } catch (const Error&) {
+        if (left_out() == conversation_.left_out()) throw;
+      }
+    }
+  }
+
+  void hello(std::span<const Index> nodes) {
     const Request request = request_for<Hello>({.run = task_.run,
                                                 .settings = state_.settings,
                                                 .class_names = task_.class_names,
                                                 .channels = task_.shape.channels,
                                                 .height = task_.shape.height,
                                                 .width = task_.shape.width,
-                                                .nodes = std::ssize(all())});
-    conversation_.ask_everybody<Hello>({phase::kJoin}, {.request = request, .nodes = all()});
+                                                .nodes = conversation_.nodes()});
+    conversation_.ask_everybody<Hello>({phase::kJoin}, {.request = request, .nodes = nodes});
+  }
+
+  void agree(const std::string& schema, std::span<const Index> nodes) {
+    const Request request =
+        request_for<Agree>({.mean = state_.normalisation.mean, .scale = state_.normalisation.scale, .schema = schema});
+    conversation_.ask_everybody<Agree>({phase::kJoin}, {.request = request, .nodes = nodes});
   }
 
   void prepare() {
-    const Census census = join();
+    state_.warnings.clear();  // of what failed before
+    const TaskOutcome<Join> joined = join();
+    state_.normalisation = normalisation_of_all(joined.sums);
     const auto net = make_net(model_spec(), stream_seed(settings_.seed, Stream::kModel), settings_.device);
     state_.parameters.assign(net->parameters().begin(), net->parameters().end());
     state_.buffers.assign(net->buffers().begin(), net->buffers().end());
-    const auto algorithm = make_algorithm({settings_, *net, std::ssize(all())});
-    for (std::string& warning : algorithm->warnings()) state_.warnings.push_back(std::move(warning));
-    const Request agree = request_for<Agree>({.mean = state_.normalisation.mean,
-                                              .scale = state_.normalisation.scale,
-                                              .schema = model_schema(*net, *algorithm)});
-    conversation_.ask_everybody<Agree>({phase::kJoin}, {.request = agree, .nodes = all()});
-    if (settings_.ratio.weighted()) run_ratio_phase(settings_, task_, census, conversation_, state_);
+    const auto algorithm = make_algorithm({settings_, *net, conversation_.nodes()});
+    warn_of_nodes(joined);
+    for (const Index node : conversation_.left_out())
+      warn(fmt::format("node {} is left out by the operator, so its label mix is not in the goal", node + 1));
+    for (std::string& warning : algorithm->warnings()) warn(std::move(warning));
+    agree(model_schema(*net, *algorithm), all());
+    if (settings_.ratio.weighted()) run_ratio_phase(settings_, task_, census_of(joined), conversation_, state_);
+    state_.left_out = conversation_.left_out();
     state_.ready = true;
     tell_checkpoint([this]() -> const FederationState& { return state_; });
+  }
+
+  /// Between two rounds, follows what the operator says of who takes part.
+  void follow_operator(const std::string& schema) {
+    const std::vector<Index> before = conversation_.left_out();
+    if (left_out_now() == before) return;
+    bool weighted_anew = false;
+    with_everybody([&] { return left_out_now(); },
+                   [&] {
+                     const std::vector<Index> come = difference(before, conversation_.left_out());
+                     if (come.empty()) return;
+                     hello(come);
+                     agree(schema, come);
+                     weighted_anew = difference(state_.left_out, conversation_.left_out()) != std::vector<Index>();
+                     if (!weighted_anew) return;
+                     const TaskOutcome<Join> joined = join();
+                     warn_of_nodes(joined);
+                     state_.estimates_kept = true;
+                     if (settings_.ratio.weighted())
+                       run_ratio_phase(settings_, task_, census_of(joined), conversation_, state_);
+                     state_.left_out = conversation_.left_out();
+                   });
+    for (const Index node : difference(conversation_.left_out(), before))
+      warn(fmt::format("node {} is left out by the operator from round {} on{}", node + 1, state_.round + 1,
+                       weighted_anew ? "" : "; its label mix stays in the goal"));
+    for (const Index node : difference(before, conversation_.left_out()))
+      warn(fmt::format("node {} is let in by the operator from round {} on{}", node + 1, state_.round + 1,
+                       weighted_anew && settings_.ratio.weighted() ? ", and all weights have changed with it" : ""));
+  }
+
+  static std::vector<Index> all_of(const std::vector<Index>& these, const std::vector<Index>& those) {
+    std::vector<Index> result;
+    std::set_union(these.begin(), these.end(), those.begin(), those.end(), std::back_inserter(result));
+    return result;
+  }
+  static std::vector<Index> difference(const std::vector<Index>& these, const std::vector<Index>& those) {
+    std::vector<Index> result;
+    std::set_difference(these.begin(), these.end(), those.begin(), those.end(), std::back_inserter(result));
+    return result;
+  }
+
+  void warn(std::string what) {
+    if (std::find(state_.warnings.begin(), state_.warnings.end(), what) == state_.warnings.end())
+      state_.warnings.push_back(std::move(what));
   }
 
   void tell_checkpoint(std::function<const FederationState&()> state) {
     if (hooks_.checkpoint && hooks_.checkpoint({state_.round, std::move(state)})) conversation_.make_durable();
   }
 
-  Census join() {
-    const Index m = classes();
+  /// The columns of a table, or the channels of an image.
+  Index parts() const {
     const bool table = task_.shape.channels == 1 && task_.shape.height == 1;
-    const Index parts = table ? task_.shape.width : task_.shape.channels;
+    return table ? task_.shape.width : task_.shape.channels;
+  }
+
+  TaskOutcome<Join> join() {
+    const Index m = classes();
     const Eigen::VectorXd a_class = Eigen::VectorXd::Zero(m);
     const Request request = request_for<Join>({});
-    const auto outcome = conversation_.ask_everybody<Join>(
+    auto outcome = conversation_.ask_everybody<Join>(
         {phase::kJoin}, {.request = request,
                          .nodes = all(),
                          .sums = {.holders = a_class,
                                   .tested = a_class,
                                   .counts = a_class,
-                                  .value_sums = Eigen::VectorXd::Zero(parts * kValueDigits.digits),
-                                  .value_squares = Eigen::VectorXd::Zero(parts * kSquareDigits.digits)},
+                                  .value_sums = Eigen::VectorXd::Zero(parts() * kValueDigits.digits),
+                                  .value_squares = Eigen::VectorXd::Zero(parts() * kSquareDigits.digits)},
                          .check = check_join});
     const auto& sums = outcome.sums;
     if (!(sums.counts.sum() > 0.0))
       throw Error(ErrorKind::kInput, "no node has a training example; give the nodes some");
-    Census census{.holders = sums.holders, .pooled_prior = sums.counts / sums.counts.sum()};
     for (Index c = 0; c < m; ++c) {
       if (sums.holders[c] > 0.0) continue;
       if (sums.tested[c] > 0.0 || settings_.ratio.weighted())
@@ -99,40 +176,59 @@ class Coordinator {
                         "or leave the class out",
                         task_.class_names[c]));
     }
+    return outcome;
+  }
+
+  Normalisation normalisation_of_all(const Join::JoinSums& sums) const {
     const double examples = sums.counts.sum() * Join::kCountUnit;
-    state_.normalisation = normalisation_of({.count = examples * static_cast<double>(task_.shape.size() / parts),
-                                             .sum = from_digits(sums.value_sums, kValueDigits),
-                                             .squares = from_digits(sums.value_squares, kSquareDigits)});
+    return normalisation_of({.count = examples * static_cast<double>(task_.shape.size() / parts()),
+                             .sum = from_digits(sums.value_sums, kValueDigits),
+                             .squares = from_digits(sums.value_squares, kSquareDigits)});
+  }
+
+  Census census_of(const TaskOutcome<Join>& joined) const {
+    Census census{.tested = std::vector<bool>(static_cast<std::size_t>(conversation_.nodes())),
+                  .holders = joined.sums.holders,
+                  .pooled_prior = joined.sums.counts / joined.sums.counts.sum()};
+    for (const auto& [node, report] : joined.contributed) census.tested[static_cast<std::size_t>(node)] = report.tested;
+    return census;
+  }
+
+  void warn_of_nodes(const TaskOutcome<Join>& joined) {
     Index incomplete = 0, untested = 0, lone = 0;
-    for (const auto& [node, report] : outcome.contributed) {
-      census.tested.push_back(report.test_examples > 0);
+    const bool local = settings_.ratio.estimated() && settings_.ratio.predictor == PredictorScope::kLocal;
+    bool details = true;  // of every node
+    for (const auto& [node, report] : joined.contributed) {
       if (report.withholds)
-        state_.warnings.push_back(fmt::format(
+        warn(fmt::format(
             "node {} keeps its label mix to itself, having few examples of some class: it is left out of phase 1 and "
             "counts in training alone",
             node + 1));
-      else if (!census.tested.back() && ++untested <= kNodesNamed)
-        state_.warnings.push_back(fmt::format("node {} has no test examples: it counts in training alone", node + 1));
-      if (report.test_examples == 1 && settings_.ratio.estimated() && ++lone <= kNodesNamed)
-        state_.warnings.push_back(
-            fmt::format("node {} has 1 test example, too few to estimate its class mix from; give it more", node + 1));
-      if (report.missing.empty() || !settings_.ratio.weighted() || ++incomplete > kNodesNamed) continue;
+      else if (!report.tested && ++untested <= kNodesNamed)
+        warn(fmt::format("node {} has no test examples: it counts in training alone", node + 1));
+      details = details && report.details;
+      if (!report.details) continue;
+      if (report.details->test_examples == 1 && settings_.ratio.estimated() && ++lone <= kNodesNamed)
+        warn(fmt::format("node {} has 1 test example, too few to estimate its class mix from; give it more", node + 1));
+      if (report.details->missing.empty() || !settings_.ratio.weighted() || ++incomplete > kNodesNamed) continue;
       std::vector<std::string> missing;
-      for (const Index c : report.missing) missing.push_back(task_.class_names[c]);
-      const bool local = settings_.ratio.estimated() && settings_.ratio.predictor == PredictorScope::kLocal;
-      state_.warnings.push_back(
+      for (const Index c : report.details->missing) missing.push_back(task_.class_names[c]);
+      warn(
           fmt::format("node {} has no training example of {}: other nodes carry that weight{}", node + 1,
                       missing.size() == 1 ? "class " + missing[0] : fmt::format("classes {}", fmt::join(missing, ", ")),
                       local ? ", and its own predictor cannot see it in its test data; a federated one can" : ""));
     }
+    const auto nodes = static_cast<double>(joined.contributed.size());
+    for (Index c = 0; c < classes() && !details && settings_.ratio.weighted(); ++c)
+      if (joined.sums.holders[c] < nodes)
+        warn(fmt::format(
+            "{:.0f} of {:.0f} nodes have no training example of class {}: other nodes carry that weight{}",
+            nodes - joined.sums.holders[c], nodes, task_.class_names[c],
+            local ? ", and their own predictors cannot see it in their test data; a federated one can" : ""));
     if (incomplete > kNodesNamed)
-      state_.warnings.push_back(
-          fmt::format("{} more nodes lack training examples of a class", incomplete - kNodesNamed));
-    if (lone > kNodesNamed)
-      state_.warnings.push_back(fmt::format("{} more nodes have 1 test example", lone - kNodesNamed));
-    if (untested > kNodesNamed)
-      state_.warnings.push_back(fmt::format("{} more nodes have no test examples", untested - kNodesNamed));
-    return census;
+      warn(fmt::format("{} more nodes lack training examples of a class", incomplete - kNodesNamed));
+    if (lone > kNodesNamed) warn(fmt::format("{} more nodes have 1 test example", lone - kNodesNamed));
+    if (untested > kNodesNamed) warn(fmt::format("{} more nodes have no test examples", untested - kNodesNamed));
   }
 
   void train() {
@@ -142,7 +238,8 @@ class Coordinator {
                   fmt::format("the saved model has {} weights, expected {}: the data or the model have changed since; "
                               "start anew in another folder",
                               state_.parameters.size(), net->parameters().size()));
-    const auto algorithm = make_algorithm({settings_, *net, std::ssize(all())});
+    const auto algorithm = make_algorithm({settings_, *net, conversation_.nodes()});
+    const std::string schema = model_schema(*net, *algorithm);
     const SharedWeights shared(*net, algorithm->shares_batch_norms());
     algorithm->start(shared.gather(state_.parameters, state_.buffers));
     if (state_.round > 0) algorithm->load(state_.algorithm);
@@ -159,7 +256,7 @@ class Coordinator {
       request.round = static_cast<std::uint64_t>(round);
       algorithm->make_request(request.weights);
       const auto done = static_cast<double>(round - 1 - first) / (settings_.rounds - first);
-      auto outcome = run_round(*algorithm, request, round, std::move(sums),
+      auto outcome = run_round(*algorithm, schema, request, std::move(sums),
                                {phase::kTraining, done, 1.0 / (settings_.rounds - first)});
       algorithm->server_update(outcome.sums);
       conversation_.count(outcome.contributed, round);
@@ -172,20 +269,33 @@ class Coordinator {
   }
 
   /// Asks the nodes of a round, and again where the algorithm needs everybody and somebody is missing.
-  TaskOutcome<Train> run_round(const FederatedAlgorithm& algorithm, const Request& request, int round,
+  TaskOutcome<Train> run_round(const FederatedAlgorithm& algorithm, const std::string& schema, const Request& request,
                                TrainingSums<double> sums, const Conversation::Place& place) {
-    const std::vector<Index> cohort = sample_nodes(settings_, Stream::kCohort, round, all());
-    const Index quorum =
-        settings_.patience.quorum == 0 ? std::ssize(cohort) : std::min(settings_.patience.quorum, std::ssize(cohort));
+    const auto shape = sums.parts.size();
     for (int repeats = 0;; ++repeats) {
-      auto outcome = conversation_.ask<Train>(place, {.request = request, .nodes = cohort, .sums = std::move(sums)},
-                                              settings_.patience);
-      const bool enough = std::ssize(outcome.contributed) >= quorum && !outcome.contributed.empty();
-      if (!enough && settings_.patience.quorum == 0) outcome.failed.front().raise();
-      if (enough && (outcome.failed.empty() || algorithm.when_missing() == MissingNodes::kRenormalise)) return outcome;
-      if (repeats == kMostRepeats) outcome.failed.front().raise();
-      sums = std::move(outcome.sums);
+      follow_operator(schema);
+      const std::vector<Index> cohort =
+          sample_nodes(settings_, Stream::kCohort, static_cast<int>(request.round), all());
+      try {
+        sums.parts.resize(shape);
+        auto outcome = conversation_.ask<Train>(place, {.request = request, .nodes = cohort, .sums = std::move(sums)},
+                                                settings_.patience);
+        const Index quorum = quorum_of(std::ssize(cohort));
+        const bool enough = std::ssize(outcome.contributed) >= quorum && !outcome.contributed.empty();
+        if (!enough && settings_.patience.quorum == 0) outcome.failed.front().raise();
+        if (enough && (outcome.failed.empty() || algorithm.when_missing() == MissingNodes::kRenormalise))
+          return outcome;
+        if (repeats == kMostRepeats) outcome.failed.front().raise();
+        sums = std::move(outcome.sums);
+      } catch (const Error&) {
+        if (left_out_now() == conversation_.left_out()) throw;
+      }
     }
+  }
+
+  /// How many of so many nodes have to answer.
+  Index quorum_of(Index nodes) const {
+    return settings_.patience.quorum == 0 ? nodes : std::min(settings_.patience.quorum, nodes);
   }
 
   void evaluate(const FederatedAlgorithm& algorithm) {
@@ -193,14 +303,18 @@ class Coordinator {
     const Request request = request_for<Evaluate>({}, static_cast<std::uint64_t>(state_.round),
                                                   std::vector<float>(weights.begin(), weights.end()));
     // Where training goes on without a node, so does this; nothing is known of that node then.
-    const auto outcome =
-        conversation_.ask<Evaluate>({phase::kEvaluation, static_cast<double>(state_.round) / settings_.rounds, 0.0},
-                                    {.request = request, .nodes = all()}, settings_.patience);
-    if (!outcome.failed.empty() &&
-        (settings_.patience.quorum == 0 || std::ssize(outcome.contributed) < settings_.patience.quorum))
-      outcome.failed.front().raise();
+    TaskOutcome<Evaluate> outcome;
+    with_everybody([&] { return all_of(left_out_now(), conversation_.left_out()); },
+                   [&] {
+                     outcome = conversation_.ask<Evaluate>(
+                         {phase::kEvaluation, static_cast<double>(state_.round) / settings_.rounds, 0.0},
+                         {.request = request, .nodes = all()}, settings_.patience);
+                     if (!outcome.failed.empty() && std::ssize(outcome.contributed) < quorum_of(std::ssize(all())))
+                       outcome.failed.front().raise();
+                   });
     const std::size_t before = state_.history.size();
-    for (const Index node : all()) state_.history.push_back({.round = state_.round, .node = node});
+    for (Index node = 0; node < conversation_.nodes(); ++node)
+      state_.history.push_back({.round = state_.round, .node = node});
     for (const auto& [node, report] : outcome.contributed) {
       NodeEvaluation& row = state_.history[before + static_cast<std::size_t>(node)];
       row.examples = report.examples;

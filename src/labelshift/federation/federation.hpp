@@ -36,11 +36,12 @@ struct NodeEvaluation {
 /// What phase 1 and 2 of Alg. 2 came to at one node.
 struct NodeRatio {
   Index node = 0;
-  double largest = 0.0;             // r_max, the largest importance weight of a training example
-  double examples = 0.0;            // n_k
-  double effective_examples = 0.0;  // (sum w)^2 / sum w^2 over its training examples
-  double prior_error = kUnknown;    // |q_k - truth|_1, where test labels tell and q_k was estimated
-  double seconds = 0.0;             // of training the predictor and estimating
+  // Of a node that keeps them to itself, these three are unknown.
+  double largest = kUnknown;             // importance weight of a training example
+  double examples = kUnknown;            // n_k
+  double effective_examples = kUnknown;  // (sum w)^2 / sum w^2 over its training examples
+  double prior_error = kUnknown;         // |q_k - truth|_1, where test labels tell and q_k was estimated
+  double seconds = 0.0;                  // of training the predictor and estimating
 };
 
 /// The parts of the protocol, by the names that costs and progress are told under.
@@ -75,6 +76,9 @@ struct FederationState {
   Eigen::VectorXd target_sum;          // (m) sum_j q_j as it was estimated, or the truth; empty without ratios
   double target_error = kUnknown;      // |sum_j q_j - truth|_1 / K, where test labels tell
   std::vector<NodeRatio> ratios;       // (K) empty without ratios
+  double largest_weight = kUnknown;    // r_max, where no node keeps its own to itself
+  double effective_share = kUnknown;   // of all training examples: effective by actual number
+  std::vector<Index> left_out;         // nodes that phases 1 and 2 were done without, in ascending order
   std::vector<PhaseCost> phases;
   std::vector<NodeEvaluation> history;
   std::vector<std::string> warnings;  // what the user should know about nodes and classes
@@ -92,6 +96,10 @@ struct FederationHooks {
   /// Called after phase 2 and after every round of training, while no node works. Returns whether nodes may forget what
   /// they need to go back to before this moment: it is saved, or their memory is saved with it.
   std::function<bool(const FederationMoment& moment)> checkpoint;
+  /// The nodes that the operator leaves out now, in ascending order; empty: none. Asked for before every round, and
+  /// where an exchange that needs every node has failed. A node that was left out of phases 1 and 2 and comes in
+  /// repeats them, so that weights change from that round on.
+  std::function<std::vector<Index>()> left_out;
 };
 
 /// What the coordinator knows of the data, and what tells this run from another.

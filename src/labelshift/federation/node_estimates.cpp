@@ -151,13 +151,15 @@ TaskAnswer<Ratio> answer(NodeContext& node, const Ratio::Request& request, const
   }
   node.remember_class_numbers(balance ? kBalanceEntry : kRatioEntry, weights);
   TaskAnswer<Ratio> answer;
+  Ratio::Details& details = answer.report.details.emplace();
   for (Index c = 0; c < m; ++c)
-    if (prior[c] > 0.0) answer.report.largest = std::max(answer.report.largest, weights[c]);
+    if (prior[c] > 0.0) details.largest = std::max(details.largest, weights[c]);
   const double mean = prior.dot(weights);
   const double square = prior.dot(weights.cwiseAbs2());
-  answer.report.examples = std::ssize(rows);
-  if (square > 0.0)
-    answer.report.effective_examples = static_cast<double>(answer.report.examples) * mean * mean / square;
+  details.examples = std::ssize(rows);
+  if (square > 0.0) details.effective_examples = static_cast<double>(details.examples) * mean * mean / square;
+  answer.sums.examples = static_cast<double>(details.examples) / Join::kCountUnit;
+  answer.sums.effective_examples = details.effective_examples / Join::kCountUnit;
   return answer;
 }
 

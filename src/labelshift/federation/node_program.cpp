@@ -49,17 +49,18 @@ TaskAnswer<Join> answer(NodeContext& node, const Join&) {
   const Eigen::VectorXd truth = node.has_truth() ? node.true_target() : Eigen::VectorXd::Zero(m);
   TaskAnswer<Join> result;
   auto& sums = result.sums;
+  Join::Details& details = result.report.details.emplace();
   sums.holders = sums.counts = Eigen::VectorXd(m);
   for (Index c = 0; c < m; ++c) {
     sums.counts[c] = static_cast<double>(counts[c]) / Join::kCountUnit;
     sums.holders[c] = counts[c] > 0 ? 1.0 : 0.0;
-    if (counts[c] == 0) result.report.missing.push_back(c);
+    if (counts[c] == 0) details.missing.push_back(c);
   }
   sums.tested = (truth.array() > 0.0).cast<double>();
   sums.value_sums = to_digits(values.sum, kValueDigits);
   sums.value_squares = to_digits(values.squares, kSquareDigits);
-  result.report.train_examples = std::ssize(rows);
-  result.report.test_examples = std::ssize(node.test_rows());
+  details.test_examples = std::ssize(node.test_rows());
+  result.report.tested = details.test_examples > 0;
   return result;
 }
 
@@ -100,7 +101,8 @@ class Program : public NodeProgram {
         return with_request<Assess>(node, nodes_of(node));
       case TaskKind::kRatio:
         return to_answer<Ratio>(
-            answer(node, from_bytes<Ratio::Request>(call.request.body), from_bytes<Ratio::Own>(call.to.own)));
+            answer(node, from_bytes<Ratio::Request>(call.request.body), from_bytes<Ratio::Own>(call.to.own)),
+            nodes_of(node));
       case TaskKind::kTrainPredictor:
         return with_request<TrainPredictor>(node);
       case TaskKind::kTemperature:

@@ -30,9 +30,12 @@ class RatioPhase {
 
   void run() {
     const RatioSettings& ratio = settings_.ratio;
-    const std::span<const Index> all = conversation_.all();
-    state_.ratios.resize(all.size());
-    for (const Index node : all) state_.ratios[node].node = node;
+    if (const auto& out = conversation_.left_out(); std::binary_search(out.begin(), out.end(), ratio.goal_node - 1))
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("the goal is the risk of node {}, which is left out; choose another goal, or let it in",
+                              ratio.goal_node));
+    state_.ratios.assign(static_cast<std::size_t>(conversation_.nodes()), {});
+    for (std::size_t node = 0; node < state_.ratios.size(); ++node) state_.ratios[node].node = static_cast<Index>(node);
     if (ratio.exchange == RatioExchange::kPairwise && ratio.estimated())
       pairwise();
     else
@@ -79,15 +82,20 @@ class RatioPhase {
                    const std::function<VectorXd(Index node)>& values) {
     const Request request = request_for<Ratio>({kind});
     const auto outcome = conversation_.ask_everybody<Ratio>(
-        {phase, place.done, place.share}, {.request = request, .nodes = conversation_.all(), .own = [&](Index node) {
-                                             return Ratio::Own{values(node)};
-                                           }});
+        {phase, place.done, place.share}, {.request = request,
+                                           .nodes = conversation_.all(),
+                                           .own = [&](Index node) { return Ratio::Own{values(node)}; },
+                                           .check = check_ratio});
     if (kind == Ratio::Kind::kBalance) return;
+    const auto& sums = outcome.sums;
+    state_.effective_share = sums.examples > 0.0 ? sums.effective_examples / sums.examples : kUnknown;
+    state_.largest_weight = 0.0;
     for (const auto& [node, report] : outcome.contributed) {
       NodeRatio& row = state_.ratios[node];
-      row.largest = report.largest;
-      row.examples = static_cast<double>(report.examples);
-      row.effective_examples = report.effective_examples;
+      row.largest = report.details ? report.details->largest : kUnknown;
+      row.examples = report.details ? static_cast<double>(report.details->examples) : kUnknown;
+      row.effective_examples = report.details ? report.details->effective_examples : kUnknown;
+      state_.largest_weight = report.details ? std::max(state_.largest_weight, row.largest) : kUnknown;
     }
   }
 
@@ -132,7 +140,7 @@ class RatioPhase {
   void pairwise() {
     const std::span<const Index> all = conversation_.all();
     const Request share = request_for<Share>({});
-    std::vector<VectorXd> numerators;
+    std::vector<VectorXd> numerators(state_.ratios.size());
     state_.target_sum = VectorXd::Zero(classes());
     for (Index first = 0; first < std::ssize(all); first += kPredictorsAtOnce) {
       const auto some = all.subspan(first, std::min(kPredictorsAtOnce, std::ssize(all) - first));
@@ -151,13 +159,14 @@ class RatioPhase {
         const auto sums = conversation_.ask_everybody<Assess>(
             {phase::kRatio, done + 0.5 * part + step * static_cast<double>(i), step},
             {.request = assess, .nodes = all, .sums = target_shape(), .check = check_target});
-        state_.ratios[k].prior_error = sums.contributed[k].report.prior_error.value_or(kUnknown);
+        for (const auto& [node, estimate] : sums.contributed)
+          if (node == k) state_.ratios[k].prior_error = estimate.prior_error.value_or(kUnknown);
         state_.target_sum += sums.sums.target / nodes();  // the mean of what the predictors take it to be
-        numerators.push_back(made_up(sums.sums.target));
+        numerators[static_cast<std::size_t>(k)] = made_up(sums.sums.target);
       }
     }
     give_ratios(Ratio::Kind::kNumerator, phase::kRatio, {phase::kRatio, 1.0, 0.0},
-                [&](Index node) { return numerators[node]; });
+                [&](Index node) { return numerators[static_cast<std::size_t>(node)]; });
     note_target_error(all);
   }
 
@@ -247,7 +256,7 @@ NetSpec net_spec(const NetChoice& choice, const FederationTask& task, const Norm
 std::vector<Index> sample_nodes(const FederationSettings& settings, Stream stream, int round,
                                 std::span<const Index> all) {
   std::vector<Index> nodes(all.begin(), all.end());
-  if (settings.sampled == 0 || settings.sampled == std::ssize(all)) return nodes;
+  if (settings.sampled == 0 || settings.sampled >= std::ssize(all)) return nodes;
   Rng rng(stream_seed(settings.seed, stream), static_cast<std::uint64_t>(round));
   for (Index i = 0; i < settings.sampled; ++i) std::swap(nodes[i], nodes[i + rng.below(std::ssize(nodes) - i)]);
   nodes.resize(static_cast<std::size_t>(settings.sampled));

@@ -199,10 +199,22 @@ class SiteNodes : public RunNodes {
     if (std::ssize(data_.nodes) != engine_.nodes())
       throw Error(ErrorKind::kUsage, fmt::format("the experiment has {} nodes, and the list has {}; make both the same",
                                                  data_.nodes.size(), engine_.nodes()));
-    if (options_.masked && engine_.nodes() < kFewestMasked)
+    const Index in = engine_.nodes() - std::ssize(left_out());
+    if (options_.masked && in < kFewestMasked)
       throw Error(ErrorKind::kUsage,
                   fmt::format("found {} nodes, expected at least {}: of a sum of two, each would know the other's part",
-                              engine_.nodes(), kFewestMasked));
+                              in, kFewestMasked));
+  }
+
+  /// Those whom the engine does not let in; who is let in again counts once it is there.
+  std::vector<Index> left_out() override {
+    std::vector<Index> result;
+    const GrpcStatus now = engine_.status();
+    for (std::size_t k = 0; k < now.nodes.size(); ++k) {
+      out_[k] = !now.nodes[k].allowed || (out_[k] && !now.nodes[k].connected);
+      if (out_[k]) result.push_back(static_cast<Index>(k));
+    }
+    return result;
   }
 
   const FederatedData& data() const override { return data_; }
@@ -217,6 +229,7 @@ class SiteNodes : public RunNodes {
   const RunTask task_;
   const SiteNodesOptions options_;
   const FederatedData data_;
+  std::vector<bool> out_ = std::vector<bool>(static_cast<std::size_t>(engine_.nodes()));
 };
 
 }  // namespace
