@@ -95,7 +95,8 @@ TEST(Coordinator, RefusesAClassThatThereIsNot) {
   const FederationSettings settings = quick_settings();
   LocalFederation federation(settings, data);
   Tampering engine(federation.engine(), [](Index node, TaskKind task, Answer& answer) {
-    if (task == TaskKind::kJoin && node == 0) answer.report = to_bytes(Join::Report{.details = Join::Details{.missing = {3}}});
+    if (task == TaskKind::kJoin && node == 0)
+      answer.report = to_bytes(Join::Report{.details = Join::Details{.missing = {3}}});
   });
   EXPECT_THAT(error_of(ErrorKind::kPeer, [&] { run_federation(settings, federation.task(), engine); }),
               HasSubstr("node 1: it lacks a class 3 of 3"));

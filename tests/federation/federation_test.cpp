@@ -272,7 +272,7 @@ FederationSettings settings_for(const AlgorithmEntry& entry) {
   settings.algorithm = entry.name;
   settings.server = {.optimiser = "sgd", .learning_rate = 1.0, .weight_decay = 0.0};
   settings.local = {.steps = 5, .batch = 8, .learning_rate = 0.1};
-  if (settings.algorithm == "fedprox") settings.local.proximal = 0.1;
+  suit_algorithm(settings);
   settings.ratio.method = settings.algorithm == "iw-erm" ? "mlls" : "none";
   return settings;
 }
@@ -284,6 +284,7 @@ TEST_P(EveryAlgorithm, GivesTheSameBitsForAnyNumberOfWorkers) {
       {{{40, 5, 5}, {5, 40, 5}}, {{5, 40, 5}, {5, 5, 40}}, {{5, 5, 40}, {40, 5, 5}}, {{20, 20, 20}, {20, 20, 20}}});
   FederationSettings settings = settings_for(GetParam());
   settings.sampled = 3;
+  suit_algorithm(settings);
   std::vector<FederationState> ends;
   for (const unsigned workers : {1u, 2u, 4u}) ends.push_back(LocalFederation(settings, data, workers).run());
   for (const FederationState& end : ends) {
@@ -298,6 +299,7 @@ TEST_P(EveryAlgorithm, GoesOnWithTheSameBitsAsIfItHadNotStopped) {
   const FederatedData data = two_nodes();
   FederationSettings settings = settings_for(GetParam());
   settings.server = {.learning_rate = 0.05};  // adam, which has a memory
+  suit_algorithm(settings);
   const FederationState whole = LocalFederation(settings, data).run();
   for (const int stop : {0, 7, 10}) {
     const std::string folder = testing::TempDir() + fmt::format("labelshift-stopped-{}-{}", ::getpid(), stop);

@@ -127,4 +127,15 @@ inline FederationSettings weighted_settings(const std::string& method) {
   return settings;
 }
 
+/// Changes what an algorithm does not go with.
+inline void suit_algorithm(FederationSettings& settings) {
+  const std::string& name = settings.algorithm;
+  settings.local.proximal = name == "fedprox" ? 0.1 : 0.0;
+  if (name == "fedcom" || name == "fedcomgate") {
+    settings.compression = {.codec = name == "fedcom" ? "random-k" : "qsgd", .levels = 15, .kept = 0.5};
+    settings.server = {.optimiser = "sgd", .learning_rate = settings.server.learning_rate, .weight_decay = 0.0};
+  }
+  if (name == "fedcomgate") settings.sampled = 0;
+}
+
 }  // namespace labelshift

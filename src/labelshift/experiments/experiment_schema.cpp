@@ -11,6 +11,7 @@
 #include "labelshift/data/files/input_file.hpp"
 #include "labelshift/data/files/text_lines.hpp"
 #include "labelshift/federation/algorithms.hpp"
+#include "labelshift/federation/codec.hpp"
 #include "labelshift/federation/setting_ranges.hpp"
 #include "labelshift/learning/methods.hpp"
 
@@ -35,6 +36,8 @@ auto& part_of(auto& run) {
     return run.federation;
   else if constexpr (std::is_same_v<Part, ServerSettings>)
     return run.federation.server;
+  else if constexpr (std::is_same_v<Part, CompressionSettings>)
+    return run.federation.compression;
   else
     return run.federation.ratio;
 }
@@ -415,7 +418,8 @@ const std::vector<SchemaRow>& schema_rows() {
       net_settings("model", field(&FederationSettings::model)),
 
       name(
-          "training", "algorithm", "the name of an algorithm", "fedavg, fedprox, fedbn, scaffold or iw-erm",
+          "training", "algorithm", "the name of an algorithm",
+          "fedavg, fedprox, fedbn, scaffold, iw-erm, fedcom or fedcomgate",
           [](const std::string& one) { find_algorithm(one); }, field(&FederationSettings::algorithm)),
       number("training.rounds", "rounds of training"),
       number("training.sampled",
@@ -442,6 +446,12 @@ const std::vector<SchemaRow>& schema_rows() {
       number("training.beta1", "beta1 of the server's optimiser, if it is adam or yogi"),
       number("training.beta2", "beta2 of the server's optimiser, if it is adam or yogi"),
       number("training.epsilon", "epsilon of the server's optimiser, if it is adam or yogi"),
+      name(
+          "training", "compression", "the name of a codec, or none",
+          "how the parameters of a node's update travel: none, qsgd (rounded at random) or random-k (some of them)",
+          [](const std::string& one) { make_codec({.codec = one}); }, field(&CompressionSettings::codec)),
+      number("training.compression-levels", "qsgd's number of levels on each side of 0; 7 levels need 4 bits a value"),
+      number("training.compression-kept", "the part of the values that random-k sends"),
       number("training.max-update-norm", "a node's update that is longer than this (Euclidean norm) is refused"),
 
       name("ratio", "method", "the name of a method",

@@ -8,14 +8,13 @@
 #include "labelshift/engine/tasks.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/answer_checks.hpp"
-#include "labelshift/federation/codec.hpp"
 #include "labelshift/federation/ratio_phase.hpp"
 
 namespace labelshift {
 namespace {
 
 void accept_update(const AnswerFacts& facts, Answer& answer) {
-  IdentityCodec().unpack(answer, facts.parameters);
+  unpack_update(facts.codec.get(), answer, facts.parameters);
   check_weight(answer);
   if (!facts.max_update_norm || answer.numbers.empty() || std::ssize(answer.weights) < facts.parameters) return;
   double squares = 0.0;
@@ -33,7 +32,8 @@ AnswerFacts answer_facts(const FederationSettings& settings, const FederationTas
   const auto algorithm = make_algorithm({settings, *net, nodes});
   AnswerFacts facts{.classes = std::ssize(task.class_names),
                     .parameters = SharedWeights(*net, algorithm->shares_batch_norms()).parameters(),
-                    .max_update_norm = settings.max_update_norm};
+                    .max_update_norm = settings.max_update_norm,
+                    .codec = make_codec(settings.compression)};
   if (settings.ratio.estimated() && settings.ratio.exchange == RatioExchange::kPairwise) {
     const auto predictor = make_net(net_spec(settings.ratio.net, task, {}), /*seed=*/0, settings.device);
     facts.predictor_weights = SharedWeights(*predictor, /*batch_norms=*/true).size();

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "labelshift/engine/message.hpp"
+#include "labelshift/federation/codec.hpp"
 #include "labelshift/federation/federation.hpp"
 
 namespace labelshift {
@@ -13,6 +15,7 @@ struct AnswerFacts {
   Index parameters = 0;         // of the model
   Index predictor_weights = 0;  // of a predictor that is given away; 0 where none is
   std::optional<double> max_update_norm;
+  std::shared_ptr<const UpdateCodec> codec;  // of updates; null: they travel as they are
 };
 
 AnswerFacts answer_facts(const FederationSettings& settings, const FederationTask& task, Index nodes);

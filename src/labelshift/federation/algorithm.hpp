@@ -40,7 +40,8 @@ struct NodeRound {
 /// A federated algorithm: all of it, the server's side and the node's. The coordinator has one object, and every worker
 /// has one for the nodes whose work it does; a node's own state is in its memory, never in the object.
 ///
-/// A round: make_request() -> at each node node_settle(), node_update() -> the sum of answers -> server_update().
+/// A round: make_request() -> at each node node_settle(), node_update(), node_sent() -> the sum of answers ->
+/// server_update().
 class FederatedAlgorithm {
  public:
   virtual ~FederatedAlgorithm() = default;
@@ -77,6 +78,8 @@ class FederatedAlgorithm {
   /// the node's memory, and may be called again with the same memory and request.
   virtual void node_settle(NodeRound&) const {}
   virtual TaskAnswer<Train> node_update(NodeRound& round) const = 0;
+  /// What the coordinator will read of the update (p), which is not what was sent where a codec compresses it.
+  virtual void node_sent(NodeRound&, std::span<const float> /*update*/) const {}
   /// Gives a model, which has the shared weights, what is a node's own.
   virtual void personalise(SharedNet&, const NamedParts&) const {}
 

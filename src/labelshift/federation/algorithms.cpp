@@ -4,6 +4,8 @@
 #include "labelshift/core/base/settings.hpp"
 #include "labelshift/federation/algorithms/fedavg.hpp"
 #include "labelshift/federation/algorithms/fedbn.hpp"
+#include "labelshift/federation/algorithms/fedcom.hpp"
+#include "labelshift/federation/algorithms/fedcomgate.hpp"
 #include "labelshift/federation/algorithms/fedprox.hpp"
 #include "labelshift/federation/algorithms/iw_erm.hpp"
 #include "labelshift/federation/algorithms/scaffold.hpp"
@@ -11,7 +13,7 @@
 namespace labelshift {
 namespace {
 
-constexpr AlgorithmEntry kAlgorithms[] = {kFedAvg, kFedProx, kFedBn, kScaffold, kIwErm};
+constexpr AlgorithmEntry kAlgorithms[] = {kFedAvg, kFedProx, kFedBn, kScaffold, kIwErm, kFedCom, kFedComGate};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/estimators/estimators.hpp"
 #include "labelshift/federation/algorithms.hpp"
+#include "labelshift/federation/codec.hpp"
 #include "labelshift/federation/local_ratio.hpp"
 #include "labelshift/federation/setting_error.hpp"
 #include "labelshift/federation/setting_ranges.hpp"
@@ -25,6 +26,7 @@ void check_settings(const FederationSettings& settings, Index nodes) {
   need(settings.server.momentum == 0.0 || !adaptive, "training.momentum",
        fmt::format("momentum is of sgd; {} has beta1 instead", settings.server.optimiser));
   need(local.epochs == 0 || local.steps == 1, "training.local-epochs", "give local-steps or local-epochs, not both");
+  make_codec(settings.compression);  // which must be known
   algorithm_of(settings).check(settings);
   if (!ratio.weighted()) return;
   need(ratio.goal_node <= nodes, "ratio.goal-node",

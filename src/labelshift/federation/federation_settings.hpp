@@ -63,6 +63,15 @@ struct RatioSettings {
   bool estimated() const { return weighted() && method != "true"; }
 };
 
+/// How the parameters of an update travel from a node.
+struct CompressionSettings {
+  std::string codec = "none";  // a row of codecs(), or "none"
+  int levels = 7;              // s of qsgd
+  double kept = 0.1;           // of random-k, the part of the values that is sent
+
+  bool compressed() const { return codec != "none"; }
+};
+
 /// All that decides a federation's bits, but its data.
 struct FederationSettings {
   std::string algorithm = "fedavg";               // a row of algorithms()
@@ -73,6 +82,7 @@ struct FederationSettings {
   Weighting weighting = Weighting::kNodes;
   LocalSettings local;
   ServerSettings server;
+  CompressionSettings compression;
   RatioSettings ratio;
   double target_holdout = 0.0;  // of a node's test examples that ratios are estimated on, the rest to evaluate; 0: all
                                 // for both, as in the paper

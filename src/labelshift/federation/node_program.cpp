@@ -81,7 +81,7 @@ TaskAnswer<Agree> answer(NodeContext& node, const Agree::Request& request) {
 class Program : public NodeProgram {
  public:
   Program(const FederationSettings& settings, std::shared_ptr<const NodeLookup> lookup)
-      : worker_(settings), lookup_(std::move(lookup)) {}
+      : worker_(settings), lookup_(std::move(lookup)), codec_(make_codec(settings.compression)) {}
 
   Answer run(const NodeCall& call) override {
     const NodeHome home = (*lookup_)(call.to.node);
@@ -109,11 +109,8 @@ class Program : public NodeProgram {
         return with_request<Temperature>(node, nodes_of(node));
       case TaskKind::kTargetTogether:
         return with_request<TargetTogether>(node, nodes_of(node));
-      case TaskKind::kTrain: {
-        Answer result = to_answer<Train>(answer(node, Train{}));
-        codec_.pack(result, node.model().shared().parameters());
-        return result;
-      }
+      case TaskKind::kTrain:
+        return answer(node, Train{}, codec_.get());
       case TaskKind::kEvaluate:
         return to_answer<Evaluate>(answer(node, Evaluate{}));
     }
@@ -130,7 +127,7 @@ class Program : public NodeProgram {
 
   NodeWorker worker_;
   const std::shared_ptr<const NodeLookup> lookup_;
-  const IdentityCodec codec_;
+  const std::unique_ptr<const UpdateCodec> codec_;
 };
 
 }  // namespace

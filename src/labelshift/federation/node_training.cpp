@@ -60,7 +60,7 @@ std::optional<Evaluate::Reweighted> reweighted(NodeContext& node, Net& net) {
 
 }  // namespace
 
-TaskAnswer<Train> answer(NodeContext& node, const Train&) {
+Answer answer(NodeContext& node, const Train&, const UpdateCodec* codec) {
   const FederationSettings& settings = node.settings();
   const NodeCall& call = node.call();
   const FederatedAlgorithm& algorithm = node.algorithm();
@@ -85,7 +85,14 @@ TaskAnswer<Train> answer(NodeContext& node, const Train&) {
                   .memory = memory,
                   .cancelled = call.cancelled};
   if (call.to.counted > 0) algorithm.node_settle(round);
-  TaskAnswer<Train> result = algorithm.node_update(round);
+  Answer result = to_answer<Train>(algorithm.node_update(round));
+  const Index parameters = node.model().shared().parameters();
+  if (codec) {
+    const std::uint64_t seed = node_seed(settings.seed, Stream::kCompression, node.node(), call.request.round);
+    algorithm.node_sent(round, pack_update(*codec, result, parameters, seed));
+  } else {
+    algorithm.node_sent(round, std::span(result.weights).first(static_cast<std::size_t>(parameters)));
+  }
   if (algorithm.has_memory()) remember_round(node.memory(), call.request.round, memory);
   return result;
 }

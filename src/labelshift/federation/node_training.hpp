@@ -7,8 +7,9 @@
 
 namespace labelshift {
 
-/// What it keeps of the round is safe before this returns.
-TaskAnswer<Train> answer(NodeContext& node, const Train&);
+/// A round, its update packed by the codec, if there is one. What the node keeps of the round is safe before this
+/// returns.
+Answer answer(NodeContext& node, const Train&, const UpdateCodec* codec);
 TaskAnswer<Evaluate> answer(NodeContext& node, const Evaluate&);
 
 }  // namespace labelshift

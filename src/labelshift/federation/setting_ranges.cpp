@@ -31,6 +31,8 @@ constexpr auto of_local = ranged<FederationSettings, &FederationSettings::local,
 template <auto member>
 constexpr auto of_server = ranged<FederationSettings, &FederationSettings::server, member>;
 template <auto member>
+constexpr auto of_compression = ranged<FederationSettings, &FederationSettings::compression, member>;
+template <auto member>
 constexpr auto of_ratio = ranged<FederationSettings, &FederationSettings::ratio, member>;
 
 constexpr RangedSetting<FederationSettings> kFederationSettings[] = {
@@ -48,6 +50,9 @@ constexpr RangedSetting<FederationSettings> kFederationSettings[] = {
     of_server<&ServerSettings::beta1>("training.beta1", kDecay),
     of_server<&ServerSettings::beta2>("training.beta2", kDecay),
     of_server<&ServerSettings::epsilon>("training.epsilon", {.high = 1.0}),
+    of_compression<&CompressionSettings::levels>("training.compression-levels",
+                                                 {.low = 1.0, .high = 32767.0, .whole = true}),
+    of_compression<&CompressionSettings::kept>("training.compression-kept", kUsed),
     of_all<&FederationSettings::max_update_norm>("training.max-update-norm", kLimit),
     of_ratio<&RatioSettings::fraction>("ratio.fraction", kUsed),
     of_ratio<&RatioSettings::held_out>("ratio.held-out", kSplit),

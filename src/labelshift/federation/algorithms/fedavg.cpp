@@ -101,4 +101,22 @@ void check_several_steps(const FederationSettings& settings) {
                                    settings.algorithm));
 }
 
+void check_plain_server(const FederationSettings& settings) {
+  const ServerSettings& server = settings.server;
+  if (server.optimiser != "sgd" || server.momentum != 0.0 || server.weight_decay != 0.0)
+    throw SettingError("training.server",
+                       fmt::format("{} steps along the mean of updates as it is; give server = \"sgd\", momentum = 0 "
+                                   "and weight-decay = 0 (local-weight-decay is of the nodes)",
+                                   settings.algorithm));
+}
+
+void check_everybody(const FederationSettings& settings) {
+  if (settings.sampled != 0)
+    throw SettingError("training.sampled",
+                       fmt::format("{} needs every node in every round; drop sampled", settings.algorithm));
+  if (settings.weighting != Weighting::kNodes)
+    throw SettingError("training.weighting",
+                       fmt::format("{} weighs nodes equally; drop weighting = \"pooled\"", settings.algorithm));
+}
+
 }  // namespace labelshift

@@ -43,6 +43,12 @@ void check_fedavg(const FederationSettings& settings);
 /// Throws SettingError if there is one local step, with which the algorithm would be fedavg.
 void check_several_steps(const FederationSettings& settings);
 
+/// Throws SettingError unless the server takes plain steps along the mean update.
+void check_plain_server(const FederationSettings& settings);
+
+/// Throws SettingError unless all nodes are in every round and count the same.
+void check_everybody(const FederationSettings& settings);
+
 template <typename Algorithm>
 std::unique_ptr<FederatedAlgorithm> make_one(const AlgorithmSetup& setup) {
   return std::make_unique<Algorithm>(setup);

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "labelshift/federation/algorithms/fedavg.hpp"
+
+namespace labelshift {
+
+/// Compressed local SGD, FedCOM (Haddadpour et al. 2021, Alg. 1; Thm. F.1): FedAvg whose updates are compressed, and
+/// whose server steps by gamma (training.learning-rate) along their mean.
+void check_fedcom(const FederationSettings& settings);
+
+inline constexpr AlgorithmEntry kFedCom{.name = "fedcom",
+                                        .summary = "local SGD whose updates are compressed",
+                                        .make = make_one<FedAvg>,
+                                        .check = check_fedcom};
+
+}  // namespace labelshift
