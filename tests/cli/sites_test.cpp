@@ -335,6 +335,32 @@ TEST_F(Sites, OfThisMachineEndWithTheCommandThatStartedThem) {
   }
 }
 
+TEST_F(Sites, MendALogWhoseLastLineIsTorn) {
+  for (const char* tail : {R"({"time":"2026-01-01T00:00:00.000Z","node":"si)", R"({"node":"whole"})", "", "notes"}) {
+    file("sent.jsonl", fmt::format("{{\"node\":\"first\"}}\n{}", tail));
+    const CommandResult done = sites(R"(certs
+      labelshift node --connect 127.0.0.1:1 --data site-1 --tls trial/site-1 --memory m --log sent.jsonl \
+        --give-up-after 1; echo $?)");
+    EXPECT_EQ(done.out, "4\n") << done.err;
+    std::string text = said("sent.jsonl");
+    if (tail == std::string("notes")) {  // which is not ours to remove
+      ASSERT_THAT(text, HasSubstr("\nnotes\n"));
+      text.erase(text.find("notes\n"), 6);
+    }
+    const auto lines = json_lines(text);
+    ASSERT_GE(lines.size(), 2u);
+    EXPECT_EQ(lines[0]["node"], "first");
+    EXPECT_EQ(lines[1]["node"], tail == std::string(R"({"node":"whole"})") ? "whole" : "site-1");
+    EXPECT_EQ(lines.back()["kind"], "hello");
+  }
+  const CommandResult full = sites(R"(
+    labelshift node --connect 127.0.0.1:1 --data site-1 --tls trial/site-1 --memory m --log /dev/full; echo $?)");
+  EXPECT_EQ(full.out, "5\n");
+  EXPECT_EQ(full.err,
+            "error: /dev/full: cannot be written (No space left on device); nothing leaves this node that is not "
+            "logged there, so make room and start it again\n");
+}
+
 TEST_F(Sites, APipeThatNobodyReadsIsRefusedAtOnce) {
   const CommandResult done = sites(R"(certs; mkfifo pipe
 labelshift coordinator study.toml --listen 127.0.0.1:0 --nodes nodes.toml --tls trial/coordinator --status pipe
