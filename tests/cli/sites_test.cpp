@@ -361,6 +361,13 @@ TEST_F(Sites, MendALogWhoseLastLineIsTorn) {
             "logged there, so make room and start it again\n");
 }
 
+TEST_F(Sites, KeepWhatTheyRememberFromOthers) {
+  const CommandResult done = sites(R"(umask 022; certs; mkdir memory-1; coordinator
+    node 1 --log sent.jsonl; node 2; node 3; ended $coordinator coordinator
+    stat -c %a memory-1 memory-2 sent.jsonl; find memory-* -type f -perm /077; find memory-*/* -type d -perm /077)");
+  EXPECT_EQ(done.out, "coordinator 0\n755\n700\n600\n") << all_said();
+}
+
 TEST_F(Sites, APipeThatNobodyReadsIsRefusedAtOnce) {
   const CommandResult done = sites(R"(certs; mkfifo pipe
 labelshift coordinator study.toml --listen 127.0.0.1:0 --nodes nodes.toml --tls trial/coordinator --status pipe
