@@ -368,6 +368,16 @@ TEST_F(Sites, KeepWhatTheyRememberFromOthers) {
   EXPECT_EQ(done.out, "coordinator 0\n755\n700\n600\n") << all_said();
 }
 
+TEST_F(Sites, CanBeManyInAList) {
+  const CommandResult done = sites(R"(certs
+    for k in $(seq 200000); do printf '[[node]]\nname = "site-%d"\n' $k; done > nodes.toml
+    time timeout 10 labelshift coordinator study.toml --listen 127.0.0.1:0 --nodes nodes.toml --tls trial/coordinator
+    echo $?)");
+  EXPECT_EQ(done.out, "2\n") << done.err;
+  EXPECT_THAT(done.err, HasSubstr("error: nodes.toml lists 200000 nodes, expected at most 10000; split them into "
+                                  "several federations\n"));
+}
+
 TEST_F(Sites, APipeThatNobodyReadsIsRefusedAtOnce) {
   const CommandResult done = sites(R"(certs; mkfifo pipe
 labelshift coordinator study.toml --listen 127.0.0.1:0 --nodes nodes.toml --tls trial/coordinator --status pipe
