@@ -335,6 +335,15 @@ TEST_F(Sites, OfThisMachineEndWithTheCommandThatStartedThem) {
   }
 }
 
+TEST_F(Sites, ThatComeBackWithinTheDeadlineLoseNoRound) {
+  file("study.toml", study("fedavg", 400));
+  const CommandResult done = sites(R"(certs; coordinator --round-deadline 60 --quorum 2; node 1; node 2; node 3
+    await eval 'ls r/study/*/checkpoint-*'; kill -STOP $node_3; sleep 0.5; kill -9 $node_3; wait $node_3; node 3
+    await eval '! kill -0 $coordinator'; ended $coordinator coordinator)");
+  EXPECT_EQ(done.out, "coordinator 0\n") << all_said();
+  EXPECT_THAT(said("coordinator.err"), testing::Not(HasSubstr("took no part")));
+}
+
 TEST_F(Sites, MendALogWhoseLastLineIsTorn) {
   for (const char* tail : {R"({"time":"2026-01-01T00:00:00.000Z","node":"si)", R"({"node":"whole"})", "", "notes"}) {
     file("sent.jsonl", fmt::format("{{\"node\":\"first\"}}\n{}", tail));
@@ -366,6 +375,46 @@ TEST_F(Sites, KeepWhatTheyRememberFromOthers) {
     node 1 --log sent.jsonl; node 2; node 3; ended $coordinator coordinator
     stat -c %a memory-1 memory-2 sent.jsonl; find memory-* -type f -perm /077; find memory-*/* -type d -perm /077)");
   EXPECT_EQ(done.out, "coordinator 0\n755\n700\n600\n") << all_said();
+}
+
+TEST_F(Sites, SayWhyTheyCannotReachTheCoordinator) {
+  const CommandResult done = sites(R"(certs
+    node() { labelshift node --data site-1 --memory m --give-up-after 1 "$@" 2>&1 | tail -n 1; }
+    node --connect 127.0.0.1:1 --tls trial/site-1
+    node --connect no.such.host.invalid:5051 --tls trial/site-1
+    coordinator
+    labelshift certs other --nodes site-1 > /dev/null
+    node --connect $address --tls other/site-1
+    node --connect $address --insecure --name site-1
+    labelshift node --connect $address --data site-1 --tls trial/site-1 --memory m1 2> first & 
+    await grep -q connected first
+    node --connect $address --tls trial/site-1
+    kill $coordinator; wait $coordinator; rm -r trial; labelshift certs trial --nodes site-1 --host example.org > o
+    coordinator; node --connect $address --tls trial/site-1; kill $coordinator)");
+  std::vector<std::string> lines;
+  std::istringstream in(done.out);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), 6u) << done.out << done.err;
+  const auto starts = [](const std::string& text) { return testing::StartsWith("error: site-1 " + text); };
+  EXPECT_THAT(lines[0],
+              starts("could not reach the coordinator at 127.0.0.1:1 for 1 s: nobody listens there; look whether the "
+                     "coordinator runs, and at the host and port of its line \"listening on\" ("));
+  EXPECT_THAT(
+      lines[1],
+      starts("could not reach the coordinator at no.such.host.invalid:5051 for 1 s: no machine is known by this "
+             "name; look how the host is spelt ("));
+  EXPECT_THAT(lines[2],
+              HasSubstr(": the coordinator's certificate has expired or is not signed by the authority that is "
+                        "believed here, or it speaks no TLS; look at the port, and take ca.pem from who made "
+                        "the coordinator's certificate ("));
+  EXPECT_THAT(lines[3],
+              HasSubstr(": the coordinator closed the connection at once; it wants a certificate, or does not "
+                        "believe this one, or is none: its own messages say more ("));
+  EXPECT_THAT(lines[4], starts("was refused by the coordinator at "));
+  EXPECT_THAT(lines[4], HasSubstr("; stop one of the two, or give this one a certificate of its own"));
+  EXPECT_THAT(lines[5],
+              HasSubstr(": the coordinator's certificate is not for the host that was dialled; dial one that it "
+                        "is for, or have it made again for this one ("));
 }
 
 TEST_F(Sites, CanBeManyInAList) {
