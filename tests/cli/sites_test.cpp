@@ -169,7 +169,7 @@ TEST_F(Sites, RefuseNamesOfClassesThatAreNotTheFederations) {
   const std::string why =
       "the training data of this site have the class sane, which is none of the federation's (ill, well, dead); agree "
       "on the names\n";
-  EXPECT_THAT(said("coordinator.err"), HasSubstr("error: node 2: site-2: " + why));
+  EXPECT_THAT(said("coordinator.err"), HasSubstr("error: site-2: " + why));
   EXPECT_THAT(said("node-2.err"), HasSubstr("error: " + why));
 }
 
@@ -193,7 +193,7 @@ TEST_F(Sites, KeepTheirLabelMixToThemselvesWithFewExamples) {
     ended $coordinator coordinator; ended $node_2 2)");
   EXPECT_EQ(done.out, "coordinator 0\n2 0\n") << all_said();
   const auto summary = nlohmann::json::parse(result("r", "iw-erm", "summary.json"));
-  EXPECT_THAT(summary["federation"].dump(), HasSubstr("node 2 keeps its label mix to itself"));
+  EXPECT_THAT(summary["federation"].dump(), HasSubstr("site-2 keeps its label mix to itself"));
 }
 
 TEST_F(Sites, GoOnAfterTheCoordinatorWasKilled) {
@@ -240,8 +240,8 @@ TEST_F(Sites, AreWaitedForAndGivenUpInTheEnd) {
   const CommandResult done = sites(R"(certs; patience=6; coordinator; node 1; node 2
     ended $coordinator coordinator; kill $node_1 $node_2)");
   EXPECT_EQ(done.out, "coordinator 4\n") << all_said();
-  EXPECT_THAT(said("coordinator.err"), HasSubstr("waiting for site-3 (not connected) since 5 s (join)\n"));
-  EXPECT_THAT(said("coordinator.err"), HasSubstr("error: node 3: site-3: "));
+  EXPECT_THAT(said("coordinator.err"), HasSubstr("waiting for site-3 (not connected) since 5 s (join)"));
+  EXPECT_THAT(said("coordinator.err"), HasSubstr("error: site-3: "));
 }
 
 TEST_F(Sites, TakeNobodyWithoutAGoodCertificate) {
@@ -288,8 +288,8 @@ TEST_F(Sites, AreAtLeastThreeUnderMasks) {
   const CommandResult done = sites("certs; coordinator; ended $coordinator coordinator");
   EXPECT_EQ(done.out, "coordinator 2\n");
   EXPECT_THAT(said("coordinator.err"),
-              HasSubstr("error: found 2 nodes, expected at least 3: of a sum of two, each would "
-                        "know the other's part\n"));
+              HasSubstr("error: nodes.toml has 2 nodes, and masks need at least 3: of a sum of two, each would know "
+                        "the other's part; list a third, or try it on one machine with --insecure\n"));
 }
 
 class SitesOfEveryAlgorithm : public Sites, public testing::WithParamInterface<const char*> {};
@@ -335,6 +335,19 @@ TEST_F(Sites, OfThisMachineEndWithTheCommandThatStartedThem) {
   }
 }
 
+TEST_F(Sites, ThatHaveLeftHoldUpOneRoundAndNoMore) {
+  file("study.toml", study("fedavg", 400));
+  const CommandResult done = sites(R"(certs; coordinator --round-deadline 4 --quorum 2; node 1; node 2; node 3
+    await eval 'ls r/study/*/checkpoint-*'; kill -9 $node_3; wait $node_3
+    await eval '! kill -0 $coordinator'; ended $coordinator coordinator)");
+  EXPECT_EQ(done.out, "coordinator 0\n") << all_said();
+  EXPECT_THAT(said("coordinator.err"),
+              testing::ContainsRegex("warning: site-3 took no part in [0-9]+ of 400 rounds, last since it is not "
+                                     "connected\n"));
+  const auto summary = nlohmann::json::parse(result("r", "fedavg", "summary.json"));
+  EXPECT_THAT(summary["federation"]["warnings"].dump(), HasSubstr("site-3 took no part in "));
+}
+
 TEST_F(Sites, ThatComeBackWithinTheDeadlineLoseNoRound) {
   file("study.toml", study("fedavg", 400));
   const CommandResult done = sites(R"(certs; coordinator --round-deadline 60 --quorum 2; node 1; node 2; node 3
@@ -342,6 +355,64 @@ TEST_F(Sites, ThatComeBackWithinTheDeadlineLoseNoRound) {
     await eval '! kill -0 $coordinator'; ended $coordinator coordinator)");
   EXPECT_EQ(done.out, "coordinator 0\n") << all_said();
   EXPECT_THAT(said("coordinator.err"), testing::Not(HasSubstr("took no part")));
+}
+
+TEST_F(Sites, ThatWereLockedOutAreNamedInTheSummary) {
+  file("study.toml", study("fedavg", 800));
+  const CommandResult done = sites(R"(certs; coordinator --round-deadline 4 --quorum 2; node 1; node 2; node 3
+    await eval 'ls r/study/*/checkpoint-*'; grep -v site-3 nodes.toml | sed '$d' > new && mv new nodes.toml
+    await eval '! kill -0 $coordinator'; ended $coordinator coordinator; kill $node_3; cat node-3.err)");
+  EXPECT_THAT(done.out, testing::StartsWith("coordinator 0\n")) << all_said();
+  EXPECT_THAT(done.out, HasSubstr("\"site-3\" is locked out by the coordinator's list of nodes; ask who runs it"));
+  EXPECT_THAT(said("coordinator.err"),
+              testing::ContainsRegex("warning: site-3 took no part in [0-9]+ of 800 rounds, last since it is locked "
+                                     "out\n"));
+  EXPECT_THAT(said("r/study/summary.json"), HasSubstr("\"site-3 took no part in "));
+}
+
+TEST_F(Sites, AreCalledByTheirNamesInResults) {
+  const CommandResult done = sites(R"(certs; coordinator --show nodes; node 1; node 2; node 3
+    ended $coordinator coordinator)");
+  EXPECT_EQ(done.out, "coordinator 0\n") << all_said();
+  EXPECT_THAT(said("coordinator.out"), testing::ContainsRegex("run +average +site-1 +site-2 +site-3 +spread\n"));
+  EXPECT_THAT(said("r/study/nodes.csv"), HasSubstr("\niw-erm,0,site-2,"));
+  const auto summary = nlohmann::json::parse(result("r", "iw-erm", "summary.json"));
+  EXPECT_EQ(summary["nodes"][2]["name"], "site-3");
+  const CommandResult again = sites("coordinator; ended $coordinator coordinator");  // what is there is read
+  EXPECT_EQ(again.out, "coordinator 0\n") << all_said();
+  EXPECT_THAT(said("r/study/nodes.csv"), HasSubstr("\niw-erm,0,site-2,"));
+}
+
+TEST_F(Sites, OfThisMachineAndNodesOfOneProcessDoNotGoOnWithEachOthersRuns) {
+  run_in_process("fedavg", 1);
+  file("local.toml", [&] {
+    std::string text = said("local.toml");
+    return text.replace(text.find("rounds = 1\n"), 11, "rounds = 1000000\n");
+  }());
+  const CommandResult done = shell(R"(export TMPDIR=$PWD
+    stopped() { labelshift run local.toml "$@" & run=$!; await eval 'ls $output/study/*/checkpoint-*'
+      kill -9 $run; wait $run; }
+    output=a; stopped --output a --engine grpc; labelshift run local.toml --output a --resume; echo $?
+    output=b; stopped --output b; labelshift run local.toml --output b --resume --engine grpc; echo $?)");
+  EXPECT_EQ(done.out, "2\n2\n") << done.err;
+  EXPECT_THAT(done.err, testing::ContainsRegex(
+                            "error: a/study/fedavg-seed-0/checkpoint-[0-9]+ has no memory of the nodes, which kept it "
+                            "themselves; go on with the engine that began the run, or choose another folder with "
+                            "--output\n"));
+  EXPECT_THAT(done.err, testing::ContainsRegex(
+                            "error: b/study/fedavg-seed-0/checkpoint-[0-9]+ has the memory of the nodes, which cannot "
+                            "be sent to them; go on with the engine that began the run, or choose another folder with "
+                            "--output\n"));
+}
+
+TEST_F(Sites, SayTheRoundThatTheyGoOnFrom) {
+  file("study.toml", study("fedavg", 20000));
+  const CommandResult done = sites(R"(certs; coordinator; node 1; node 2; node 3; listen=$address
+    await eval 'ls -d r/study/*/checkpoint-[1-9]*'; kill -9 $coordinator $node_1; wait $coordinator; rm status.jsonl
+    coordinator --resume; await test -s status.jsonl; kill $coordinator)");
+  const auto status = json_lines(said("status.jsonl"));
+  ASSERT_FALSE(status.empty()) << all_said();
+  for (const auto& line : status) EXPECT_GT(line["round"], 0) << line;
 }
 
 TEST_F(Sites, MendALogWhoseLastLineIsTorn) {
@@ -415,6 +486,40 @@ TEST_F(Sites, SayWhyTheyCannotReachTheCoordinator) {
   EXPECT_THAT(lines[5],
               HasSubstr(": the coordinator's certificate is not for the host that was dialled; dial one that it "
                         "is for, or have it made again for this one ("));
+}
+
+TEST_F(Sites, SayWhichColumnsTheyLack) {
+  std::string table = "age,label\n";
+  for (int i = 0; i < 30; ++i) table += fmt::format("{},{}\n", i % 7, kClasses[i % 3]);
+  file("site-2/train.csv", table);
+  const CommandResult done = sites(R"(certs; coordinator; node 1; node 2; node 3
+    ended $coordinator coordinator; kill $node_1 $node_2 $node_3)");
+  EXPECT_EQ(done.out, "coordinator 4\n") << all_said();
+  EXPECT_THAT(said("coordinator.err"),
+              HasSubstr("error: site-2: the training data of this site lack the column dose; the federation's columns "
+                        "are age, dose: look at the first line of the table, and at its separator\n"));
+}
+
+TEST_F(Sites, ThatAllKeepTheirMixToThemselvesAreToldSo) {
+  const CommandResult done = sites(R"(certs; coordinator; for k in 1 2 3; do node $k --min-examples 1000; done
+    ended $coordinator coordinator)");
+  EXPECT_EQ(done.out, "coordinator 3\n") << all_said();
+  EXPECT_THAT(said("coordinator.err"),
+              HasSubstr("error: every node keeps its label mix to itself, having fewer examples of some class than it "
+                        "asks for, so there is nothing to weight towards; have nodes ask for fewer, or train without "
+                        "ratios\n"));
+}
+
+TEST_F(Sites, ThatNeverCameAreToldWhatToType) {
+  const CommandResult done = sites(R"(certs; patience=7; coordinator; node 1; node 2
+    ended $coordinator coordinator; kill $node_1 $node_2)");
+  EXPECT_EQ(done.out, "coordinator 4\n") << all_said();
+  EXPECT_THAT(said("coordinator.err"),
+              testing::ContainsRegex("waiting for site-3 \\(not connected\\) since 5 s \\(join\\); start it there: "
+                                     "labelshift node --connect 127.0.0.1:[0-9]+ --data DIR --tls DIR\n"));
+  EXPECT_THAT(said("coordinator.err"),
+              HasSubstr("error: site-3: it is not connected: it sent nothing for 7 s; start it there, or list it with "
+                        "exclude = true and begin again without it\n"));
 }
 
 TEST_F(Sites, CanBeManyInAList) {

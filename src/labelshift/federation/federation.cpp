@@ -38,6 +38,10 @@ class Coordinator {
  private:
   Index classes() const { return std::ssize(task_.class_names); }
   std::span<const Index> all() const { return conversation_.all(); }
+  std::string who(Index node) const {
+    return task_.node_names.empty() ? fmt::format("node {}", node + 1)
+                                    : task_.node_names[static_cast<std::size_t>(node)];
+  }
   NetSpec model_spec() const { return net_spec(settings_.model, task_, state_.normalisation); }
 
   void hello() {
@@ -106,22 +110,23 @@ class Coordinator {
     Index incomplete = 0, untested = 0, lone = 0;
     for (const auto& [node, report] : outcome.contributed) {
       census.tested.push_back(report.test_examples > 0);
+      if (report.withholds) ++census.withheld;
       if (report.withholds)
         state_.warnings.push_back(fmt::format(
-            "node {} keeps its label mix to itself, having few examples of some class: it is left out of phase 1 and "
+            "{} keeps its label mix to itself, having few examples of some class: it is left out of phase 1 and "
             "counts in training alone",
-            node + 1));
+            who(node)));
       else if (!census.tested.back() && ++untested <= kNodesNamed)
-        state_.warnings.push_back(fmt::format("node {} has no test examples: it counts in training alone", node + 1));
+        state_.warnings.push_back(fmt::format("{} has no test examples: it counts in training alone", who(node)));
       if (report.test_examples == 1 && settings_.ratio.estimated() && ++lone <= kNodesNamed)
         state_.warnings.push_back(
-            fmt::format("node {} has 1 test example, too few to estimate its class mix from; give it more", node + 1));
+            fmt::format("{} has 1 test example, too few to estimate its class mix from; give it more", who(node)));
       if (report.missing.empty() || !settings_.ratio.weighted() || ++incomplete > kNodesNamed) continue;
       std::vector<std::string> missing;
       for (const Index c : report.missing) missing.push_back(task_.class_names[c]);
       const bool local = settings_.ratio.estimated() && settings_.ratio.predictor == PredictorScope::kLocal;
       state_.warnings.push_back(
-          fmt::format("node {} has no training example of {}: other nodes carry that weight{}", node + 1,
+          fmt::format("{} has no training example of {}: other nodes carry that weight{}", who(node),
                       missing.size() == 1 ? "class " + missing[0] : fmt::format("classes {}", fmt::join(missing, ", ")),
                       local ? ", and its own predictor cannot see it in its test data; a federated one can" : ""));
     }
@@ -163,12 +168,32 @@ class Coordinator {
                                {phase::kTraining, done, 1.0 / (settings_.rounds - first)});
       algorithm->server_update(outcome.sums);
       conversation_.count(outcome.contributed, round);
+      for (const NodeFailure& failure : outcome.failed) note_absence(failure);
       sums = std::move(outcome.sums);  // memory of the right size for the next
       state_.round = round;
       if (round % settings_.evaluate_every == 0 || round == settings_.rounds) evaluate(*algorithm);
       tell_checkpoint(whole_state);
     }
     whole_state();
+    warn_of_absences();
+  }
+
+  void note_absence(const NodeFailure& failure) {
+    auto found = std::find_if(state_.absences.begin(), state_.absences.end(),
+                              [&](const NodeAbsence& one) { return one.node == failure.node; });
+    if (found == state_.absences.end()) found = state_.absences.insert(found, {.node = failure.node});
+    ++found->rounds;
+    found->why = failure.sentence;
+  }
+
+  void warn_of_absences() {
+    Index named = 0;
+    for (const NodeAbsence& one : state_.absences)
+      if (++named <= kNodesNamed)
+        state_.warnings.push_back(fmt::format("{} took no part in {} of {} rounds, last since {}", who(one.node),
+                                              one.rounds, settings_.rounds, one.why));
+    if (named > kNodesNamed)
+      state_.warnings.push_back(fmt::format("{} more nodes took no part in some rounds", named - kNodesNamed));
   }
 
   /// Asks the nodes of a round, and again where the algorithm needs everybody and somebody is missing.
@@ -177,9 +202,11 @@ class Coordinator {
     const std::vector<Index> cohort = sample_nodes(settings_, Stream::kCohort, round, all());
     const Index quorum =
         settings_.patience.quorum == 0 ? std::ssize(cohort) : std::min(settings_.patience.quorum, std::ssize(cohort));
+    Patience patience = settings_.patience;
+    if (patience.quorum > 0 && algorithm.when_missing() == MissingNodes::kRepeat) patience.quorum = std::ssize(cohort);
     for (int repeats = 0;; ++repeats) {
-      auto outcome = conversation_.ask<Train>(place, {.request = request, .nodes = cohort, .sums = std::move(sums)},
-                                              settings_.patience);
+      auto outcome =
+          conversation_.ask<Train>(place, {.request = request, .nodes = cohort, .sums = std::move(sums)}, patience);
       const bool enough = std::ssize(outcome.contributed) >= quorum && !outcome.contributed.empty();
       if (!enough && settings_.patience.quorum == 0) outcome.failed.front().raise();
       if (enough && (outcome.failed.empty() || algorithm.when_missing() == MissingNodes::kRenormalise)) return outcome;
