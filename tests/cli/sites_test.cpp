@@ -448,6 +448,45 @@ TEST_F(Sites, KeepWhatTheyRememberFromOthers) {
   EXPECT_EQ(done.out, "coordinator 0\n755\n700\n600\n") << all_said();
 }
 
+TEST_F(Sites, OfThisMachineLeaveNoKeysBehind) {
+  run_in_process("fedavg", 1);
+  file("local.toml", [&] {
+    std::string text = said("local.toml");
+    return text.replace(text.find("rounds = 1\n"), 11, "rounds = 1000000\n");
+  }());
+  const CommandResult done = shell(R"(export TMPDIR=$PWD/tmp; mkdir tmp tmp/labelshift-sites-of-mine
+    labelshift run local.toml --engine grpc --output r & run=$!; await eval 'ls r/study/*/checkpoint-*'
+    kill -9 $run; wait $run; find tmp -name '*.pem'; left=$(ls tmp | wc -l)
+    labelshift run local.toml --engine grpc --output r --rounds 1 --seed 5; echo $? $left; ls tmp)");
+  EXPECT_EQ(done.out.substr(done.out.rfind("0 ")), "0 2\nlabelshift-sites-of-mine\n") << done.out << done.err;
+  EXPECT_THAT(done.out, testing::Not(HasSubstr(".pem")));
+}
+
+TEST_F(Sites, OfThisMachineSayHowOneOfThemEnded) {
+  run_in_process("fedavg", 1);
+  file("local.toml", [&] {
+    std::string text = said("local.toml");
+    return text.replace(text.find("rounds = 1\n"), 11, "rounds = 1000000\n");
+  }());
+  const CommandResult done = shell(R"(TMPDIR=$PWD labelshift run local.toml --engine grpc --output r & run=$!
+    await eval 'ls r/study/*/checkpoint-*'; kill -9 $(pgrep -P $run | head -n 1); wait $run; echo $?)");
+  EXPECT_EQ(done.out, "4\n");
+  EXPECT_THAT(done.err, testing::ContainsRegex("error: the process of node [1-3] was ended by signal 9 (.*); if "
+                                               "nobody did that, memory was short: use fewer nodes or a smaller "
+                                               "model, and go on with --resume\n"));
+}
+
+TEST_F(Sites, OfThisMachineAreAtLeastThree) {
+  file("two.toml",
+       "name = \"study\"\n[data]\nfolders = [{train = \"site-1/train.csv\", test = \"site-1/test.csv\"}, {train = "
+       "\"site-2/train.csv\", test = \"site-2/test.csv\"}]\n" +
+           settings("fedavg", 1));
+  expect_failure(
+      "run two.toml --engine grpc --output r", kUsage,
+      "this experiment has 2 nodes, and masks need at least 3: of a sum of two, each would know the other's part; "
+      "add a node, or leave --engine grpc out");
+}
+
 TEST_F(Sites, SayWhyTheyCannotReachTheCoordinator) {
   const CommandResult done = sites(R"(certs
     node() { labelshift node --data site-1 --memory m --give-up-after 1 "$@" 2>&1 | tail -n 1; }
