@@ -27,6 +27,20 @@ TEST_F(CertsCommand, MakesCertificatesThatOpensslVerifies) {
   EXPECT_EQ(shell("openssl x509 -checkend $((31 * 86400)) -in trial/hospital-a/cert.pem").status, 1);
 }
 
+TEST_F(CertsCommand, TakesSeveralHostsWithCommas) {
+  const CommandResult made =
+      labelshift("certs trial --nodes a --host one.example.org,192.0.2.7 --host two.example.org");
+  EXPECT_EQ(made.status, 0) << made.err;
+  const CommandResult verified = shell(
+      "for host in one.example.org two.example.org; do openssl verify -verify_hostname $host -CAfile trial/ca.pem "
+      "trial/coordinator/cert.pem || exit; done; openssl verify -verify_ip 192.0.2.7 -CAfile trial/ca.pem "
+      "trial/coordinator/cert.pem");
+  EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
+  expect_failure("certs other --nodes a --host \"one two\"", kUsage,
+                 "the host of the coordinator is \"one two\", expected a name such as coordinator.example.org, or an "
+                 "address");
+}
+
 TEST_F(CertsCommand, RefusesNamesThatLeadElsewhere) {
   expect_failure("certs trial --nodes a,../b", kUsage,
                  "the name of a node is \"../b\", expected at most 64 letters (a to z), digits, dashes, dots and "

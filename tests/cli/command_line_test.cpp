@@ -89,6 +89,13 @@ TEST_F(CommandLine, SuggestsWhatWasMeant) {
   EXPECT_THAT(labelshift("estimat").err,
               StartsWith("error: unknown command \"estimat\"; did you mean \"estimate\"? (known: estimate, adapt, "));
   expect_failure("help", kUsage, "unknown command \"help\"; see labelshift --help");
+  for (const char* asked : {"estimat --help", "estimat -h", "--help estimat", "estimat --version"}) {
+    const CommandResult slip = labelshift(asked);
+    EXPECT_EQ(slip.status, kUsage) << asked;
+    EXPECT_EQ(slip.out, "") << asked;
+    EXPECT_THAT(slip.err, StartsWith("error: unknown command \"estimat\"; did you mean \"estimate\"?")) << asked;
+  }
+  EXPECT_EQ(labelshift("estimate --help").status, 0);
   EXPECT_THAT(labelshift("estimate --target-prbs B.csv").err,
               StartsWith("error: unknown option \"--target-prbs\"; did you mean \"--target-probs\"? (known: "));
   EXPECT_THAT(labelshift("estimate --estimator mlls_em" + kTiny).err,

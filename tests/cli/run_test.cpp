@@ -172,6 +172,19 @@ TEST_F(RunCommand, ChangesSettingsFromTheCommandLine) {
     EXPECT_THAT(settings, HasSubstr(std::string("\n") + line + "\n"));
 }
 
+TEST_F(RunCommand, IsNotStartedManyTimesByMpirunWithoutItsEngine) {
+  const std::string why =
+      "error: mpirun started 3 processes, and all would do the same work in the same folder; add --engine mpi, or "
+      "start "
+      "one process without mpirun\n";
+  for (const char* size : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    const CommandResult refused = shell(fmt::format("{}=3 labelshift run examples/federation.toml", size));
+    EXPECT_EQ(refused.status, kUsage) << size;
+    EXPECT_EQ(refused.err, why);
+  }
+  EXPECT_EQ(shell("OMPI_COMM_WORLD_SIZE=1 labelshift run none.toml").status, kInput);
+}
+
 TEST_F(RunCommand, SaysWhatIsWrong) {
   file("bad.toml", "[training]\nroundz = 5\n");
   const CommandResult unknown = labelshift("run bad.toml");

@@ -173,7 +173,7 @@ TEST_F(Sites, RefuseNamesOfClassesThatAreNotTheFederations) {
   const std::string why =
       "the training data of this site have the class sane, which is none of the federation's (ill, well, dead); agree "
       "on the names\n";
-  EXPECT_THAT(said("coordinator.err"), HasSubstr("error: node 2: site-2: " + why));
+  EXPECT_THAT(said("coordinator.err"), HasSubstr("error: site-2: " + why));
   EXPECT_THAT(said("node-2.err"), HasSubstr("error: " + why));
 }
 
@@ -197,7 +197,7 @@ TEST_F(Sites, KeepTheirLabelMixToThemselvesWithFewExamples) {
     ended $coordinator coordinator; ended $node_2 2)");
   EXPECT_EQ(done.out, "coordinator 0\n2 0\n") << all_said();
   const auto summary = nlohmann::json::parse(result("r", "iw-erm", "summary.json"));
-  EXPECT_THAT(summary["federation"].dump(), HasSubstr("node 2 keeps its label mix to itself"));
+  EXPECT_THAT(summary["federation"].dump(), HasSubstr("site-2 keeps its label mix to itself"));
 }
 
 TEST_F(Sites, GoOnAfterTheCoordinatorWasKilled) {
@@ -254,9 +254,9 @@ TEST_F(Sites, ComeInBetweenTwoRoundsWhenTheOperatorExcludesThemNoLonger) {
   EXPECT_THAT(said("coordinator.err"), HasSubstr("site-4 is locked out by nodes.toml"));
   const auto summary = nlohmann::json::parse(result("r", "iw-erm", "summary.json"));
   const std::string warnings = summary["federation"]["warnings"].dump();
-  EXPECT_THAT(warnings, HasSubstr("node 4 is left out by the operator, so its label mix is not in the goal"));
+  EXPECT_THAT(warnings, HasSubstr("site-4 is left out by the operator, so its label mix is not in the goal"));
   EXPECT_THAT(warnings, testing::ContainsRegex(
-                            "node 4 is let in by the operator from round [0-9]+ on, and all weights have changed"));
+                            "site-4 is let in by the operator from round [0-9]+ on, and all weights have changed"));
   double shares = 0.0;
   for (const double share : summary["federation"]["target_sum"]) shares += share;
   EXPECT_NEAR(shares, 4.0, 1e-9);
@@ -272,7 +272,7 @@ TEST_F(Sites, AreLeftOutOfPhaseOneWhenTheOperatorExcludesThemWhileItWaits) {
     ended $coordinator coordinator)");
   EXPECT_EQ(done.out, "coordinator 0\n") << all_said();
   EXPECT_THAT(result("r", "iw-erm", "summary.json"),
-              HasSubstr("node 4 is left out by the operator, so its label mix is not in the goal"));
+              HasSubstr("site-4 is left out by the operator, so its label mix is not in the goal"));
 }
 
 TEST_F(Sites, KeepTheirNumbersToThemselvesAndTheSumsAreKnown) {
@@ -295,8 +295,8 @@ TEST_F(Sites, AreWaitedForAndGivenUpInTheEnd) {
   const CommandResult done = sites(R"(certs; patience=6; coordinator; node 1; node 2
     ended $coordinator coordinator; kill $node_1 $node_2)");
   EXPECT_EQ(done.out, "coordinator 4\n") << all_said();
-  EXPECT_THAT(said("coordinator.err"), HasSubstr("waiting for site-3 (not connected) since 5 s (join)\n"));
-  EXPECT_THAT(said("coordinator.err"), HasSubstr("error: node 3: site-3: "));
+  EXPECT_THAT(said("coordinator.err"), HasSubstr("waiting for site-3 (not connected) since 5 s (join)"));
+  EXPECT_THAT(said("coordinator.err"), HasSubstr("error: site-3: "));
 }
 
 TEST_F(Sites, TakeNobodyWithoutAGoodCertificate) {
@@ -343,8 +343,8 @@ TEST_F(Sites, AreAtLeastThreeUnderMasks) {
   const CommandResult done = sites("certs; coordinator; ended $coordinator coordinator");
   EXPECT_EQ(done.out, "coordinator 2\n");
   EXPECT_THAT(said("coordinator.err"),
-              HasSubstr("error: found 2 nodes, expected at least 3: of a sum of two, each would "
-                        "know the other's part\n"));
+              HasSubstr("error: nodes.toml has 2 nodes, and masks need at least 3: of a sum of two, each would know "
+                        "the other's part; list a third, or try it on one machine with --insecure\n"));
 }
 
 class SitesOfEveryAlgorithm : public Sites, public testing::WithParamInterface<const char*> {};
@@ -388,6 +388,241 @@ TEST_F(Sites, OfThisMachineEndWithTheCommandThatStartedThem) {
                           signal));
     EXPECT_EQ(done.out, "all gone\n") << done.err;
   }
+}
+
+TEST_F(Sites, ThatHaveLeftHoldUpOneRoundAndNoMore) {
+  file("study.toml", study("fedavg", 400));
+  const CommandResult done = sites(R"(certs; coordinator --round-deadline 4 --quorum 2; node 1; node 2; node 3
+    await eval 'ls r/study/*/checkpoint-*'; kill -9 $node_3; wait $node_3
+    await eval '! kill -0 $coordinator'; ended $coordinator coordinator)");
+  EXPECT_EQ(done.out, "coordinator 0\n") << all_said();
+  EXPECT_THAT(said("coordinator.err"),
+              testing::ContainsRegex("warning: site-3 took no part in [0-9]+ of 400 rounds, last since it is not "
+                                     "connected\n"));
+  const auto summary = nlohmann::json::parse(result("r", "fedavg", "summary.json"));
+  EXPECT_THAT(summary["federation"]["warnings"].dump(), HasSubstr("site-3 took no part in "));
+}
+
+TEST_F(Sites, ThatComeBackWithinTheDeadlineLoseNoRound) {
+  file("study.toml", study("fedavg", 400));
+  const CommandResult done = sites(R"(certs; coordinator --round-deadline 60 --quorum 2; node 1; node 2; node 3
+    await eval 'ls r/study/*/checkpoint-*'; kill -STOP $node_3; sleep 0.5; kill -9 $node_3; wait $node_3; node 3
+    await eval '! kill -0 $coordinator'; ended $coordinator coordinator)");
+  EXPECT_EQ(done.out, "coordinator 0\n") << all_said();
+  EXPECT_THAT(said("coordinator.err"), testing::Not(HasSubstr("took no part")));
+}
+
+TEST_F(Sites, ThatWereLockedOutAreNamedInTheSummary) {
+  file("study.toml", study("fedavg", 800));
+  const CommandResult done = sites(R"(certs; coordinator --round-deadline 4 --quorum 2; node 1; node 2; node 3
+    await eval 'ls r/study/*/checkpoint-*'; grep -v site-3 nodes.toml | sed '$d' > new && mv new nodes.toml
+    await eval '! kill -0 $coordinator'; ended $coordinator coordinator; kill $node_3; cat node-3.err)");
+  EXPECT_THAT(done.out, testing::StartsWith("coordinator 0\n")) << all_said();
+  EXPECT_THAT(done.out, HasSubstr("\"site-3\" is locked out by the coordinator's list of nodes; ask who runs it"));
+  EXPECT_THAT(said("coordinator.err"),
+              testing::ContainsRegex("warning: site-3 is left out by the operator from round [0-9]+ on"));
+  EXPECT_THAT(said("r/study/summary.json"), HasSubstr("\"site-3 is left out by the operator from round "));
+}
+
+TEST_F(Sites, AreCalledByTheirNamesInResults) {
+  const CommandResult done = sites(R"(certs; coordinator --show nodes; node 1; node 2; node 3
+    ended $coordinator coordinator)");
+  EXPECT_EQ(done.out, "coordinator 0\n") << all_said();
+  EXPECT_THAT(said("coordinator.out"), testing::ContainsRegex("run +average +site-1 +site-2 +site-3 +spread\n"));
+  EXPECT_THAT(said("r/study/nodes.csv"), HasSubstr("\niw-erm,0,site-2,"));
+  const auto summary = nlohmann::json::parse(result("r", "iw-erm", "summary.json"));
+  EXPECT_EQ(summary["nodes"][2]["name"], "site-3");
+  const CommandResult again = sites("coordinator; ended $coordinator coordinator");  // what is there is read
+  EXPECT_EQ(again.out, "coordinator 0\n") << all_said();
+  EXPECT_THAT(said("r/study/nodes.csv"), HasSubstr("\niw-erm,0,site-2,"));
+}
+
+TEST_F(Sites, OfThisMachineAndNodesOfOneProcessDoNotGoOnWithEachOthersRuns) {
+  run_in_process("fedavg", 1);
+  file("local.toml", [&] {
+    std::string text = said("local.toml");
+    return text.replace(text.find("rounds = 1\n"), 11, "rounds = 1000000\n");
+  }());
+  const CommandResult done = shell(R"(export TMPDIR=$PWD
+    stopped() { labelshift run local.toml "$@" & run=$!; await eval 'ls $output/study/*/checkpoint-*'
+      kill -9 $run; wait $run; }
+    output=a; stopped --output a --engine grpc; labelshift run local.toml --output a --resume; echo $?
+    output=b; stopped --output b; labelshift run local.toml --output b --resume --engine grpc; echo $?)");
+  EXPECT_EQ(done.out, "2\n2\n") << done.err;
+  EXPECT_THAT(done.err, testing::ContainsRegex(
+                            "error: a/study/fedavg-seed-0/checkpoint-[0-9]+ has no memory of the nodes, which kept it "
+                            "themselves; go on with the engine that began the run, or choose another folder with "
+                            "--output\n"));
+  EXPECT_THAT(done.err, testing::ContainsRegex(
+                            "error: b/study/fedavg-seed-0/checkpoint-[0-9]+ has the memory of the nodes, which cannot "
+                            "be sent to them; go on with the engine that began the run, or choose another folder with "
+                            "--output\n"));
+}
+
+TEST_F(Sites, SayTheRoundThatTheyGoOnFrom) {
+  file("study.toml", study("fedavg", 20000));
+  const CommandResult done = sites(R"(certs; coordinator; node 1; node 2; node 3; listen=$address
+    await eval 'ls -d r/study/*/checkpoint-[1-9]*'; kill -9 $coordinator $node_1; wait $coordinator; rm status.jsonl
+    coordinator --resume; await test -s status.jsonl; kill $coordinator)");
+  const auto status = json_lines(said("status.jsonl"));
+  ASSERT_FALSE(status.empty()) << all_said();
+  for (const auto& line : status) EXPECT_GT(line["round"], 0) << line;
+}
+
+TEST_F(Sites, MendALogWhoseLastLineIsTorn) {
+  for (const char* tail : {R"({"time":"2026-01-01T00:00:00.000Z","node":"si)", R"({"node":"whole"})", "", "notes"}) {
+    file("sent.jsonl", fmt::format("{{\"node\":\"first\"}}\n{}", tail));
+    const CommandResult done = sites(R"(certs
+      labelshift node --connect 127.0.0.1:1 --data site-1 --tls trial/site-1 --memory m --log sent.jsonl \
+        --give-up-after 1; echo $?)");
+    EXPECT_EQ(done.out, "4\n") << done.err;
+    std::string text = said("sent.jsonl");
+    if (tail == std::string("notes")) {  // which is not ours to remove
+      ASSERT_THAT(text, HasSubstr("\nnotes\n"));
+      text.erase(text.find("notes\n"), 6);
+    }
+    const auto lines = json_lines(text);
+    ASSERT_GE(lines.size(), 2u);
+    EXPECT_EQ(lines[0]["node"], "first");
+    EXPECT_EQ(lines[1]["node"], tail == std::string(R"({"node":"whole"})") ? "whole" : "site-1");
+    EXPECT_EQ(lines.back()["kind"], "hello");
+  }
+  const CommandResult full = sites(R"(
+    labelshift node --connect 127.0.0.1:1 --data site-1 --tls trial/site-1 --memory m --log /dev/full; echo $?)");
+  EXPECT_EQ(full.out, "5\n");
+  EXPECT_EQ(full.err,
+            "error: /dev/full: cannot be written (No space left on device); nothing leaves this node that is not "
+            "logged there, so make room and start it again\n");
+}
+
+TEST_F(Sites, KeepWhatTheyRememberFromOthers) {
+  const CommandResult done = sites(R"(umask 022; certs; mkdir memory-1; coordinator
+    node 1 --log sent.jsonl; node 2; node 3; ended $coordinator coordinator
+    stat -c %a memory-1 memory-2 sent.jsonl; find memory-* -type f -perm /077; find memory-*/* -type d -perm /077)");
+  EXPECT_EQ(done.out, "coordinator 0\n755\n700\n600\n") << all_said();
+}
+
+TEST_F(Sites, OfThisMachineLeaveNoKeysBehind) {
+  run_in_process("fedavg", 1);
+  file("local.toml", [&] {
+    std::string text = said("local.toml");
+    return text.replace(text.find("rounds = 1\n"), 11, "rounds = 1000000\n");
+  }());
+  const CommandResult done = shell(R"(export TMPDIR=$PWD/tmp; mkdir tmp tmp/labelshift-sites-of-mine
+    labelshift run local.toml --engine grpc --output r & run=$!; await eval 'ls r/study/*/checkpoint-*'
+    kill -9 $run; wait $run; find tmp -name '*.pem'; left=$(ls tmp | wc -l)
+    labelshift run local.toml --engine grpc --output r --rounds 1 --seed 5; echo $? $left; ls tmp)");
+  EXPECT_EQ(done.out.substr(done.out.rfind("0 ")), "0 2\nlabelshift-sites-of-mine\n") << done.out << done.err;
+  EXPECT_THAT(done.out, testing::Not(HasSubstr(".pem")));
+}
+
+TEST_F(Sites, OfThisMachineSayHowOneOfThemEnded) {
+  run_in_process("fedavg", 1);
+  file("local.toml", [&] {
+    std::string text = said("local.toml");
+    return text.replace(text.find("rounds = 1\n"), 11, "rounds = 1000000\n");
+  }());
+  const CommandResult done = shell(R"(TMPDIR=$PWD labelshift run local.toml --engine grpc --output r & run=$!
+    await eval 'ls r/study/*/checkpoint-*'; kill -9 $(pgrep -P $run | head -n 1); wait $run; echo $?)");
+  EXPECT_EQ(done.out, "4\n");
+  EXPECT_THAT(done.err, testing::ContainsRegex("error: the process of node [1-3] was ended by signal 9 (.*); if "
+                                               "nobody did that, memory was short: use fewer nodes or a smaller "
+                                               "model, and go on with --resume\n"));
+}
+
+TEST_F(Sites, OfThisMachineAreAtLeastThree) {
+  file("two.toml",
+       "name = \"study\"\n[data]\nfolders = [{train = \"site-1/train.csv\", test = \"site-1/test.csv\"}, {train = "
+       "\"site-2/train.csv\", test = \"site-2/test.csv\"}]\n" +
+           settings("fedavg", 1));
+  expect_failure(
+      "run two.toml --engine grpc --output r", kUsage,
+      "this experiment has 2 nodes, and masks need at least 3: of a sum of two, each would know the other's part; "
+      "add a node, or leave --engine grpc out");
+}
+
+TEST_F(Sites, SayWhyTheyCannotReachTheCoordinator) {
+  const CommandResult done = sites(R"(certs
+    node() { labelshift node --data site-1 --memory m --give-up-after 1 "$@" 2>&1 | tail -n 1; }
+    node --connect 127.0.0.1:1 --tls trial/site-1
+    node --connect no.such.host.invalid:5051 --tls trial/site-1
+    coordinator
+    labelshift certs other --nodes site-1 > /dev/null
+    node --connect $address --tls other/site-1
+    node --connect $address --insecure --name site-1
+    labelshift node --connect $address --data site-1 --tls trial/site-1 --memory m1 2> first & 
+    await grep -q connected first
+    node --connect $address --tls trial/site-1
+    kill $coordinator; wait $coordinator; rm -r trial; labelshift certs trial --nodes site-1 --host example.org > o
+    coordinator; node --connect $address --tls trial/site-1; kill $coordinator)");
+  std::vector<std::string> lines;
+  std::istringstream in(done.out);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), 6u) << done.out << done.err;
+  const auto starts = [](const std::string& text) { return testing::StartsWith("error: site-1 " + text); };
+  EXPECT_THAT(lines[0],
+              starts("could not reach the coordinator at 127.0.0.1:1 for 1 s: nobody listens there; look whether the "
+                     "coordinator runs, and at the host and port of its line \"listening on\" ("));
+  EXPECT_THAT(
+      lines[1],
+      starts("could not reach the coordinator at no.such.host.invalid:5051 for 1 s: no machine is known by this "
+             "name; look how the host is spelt ("));
+  EXPECT_THAT(lines[2],
+              HasSubstr(": the coordinator's certificate has expired or is not signed by the authority that is "
+                        "believed here, or it speaks no TLS; look at the port, and take ca.pem from who made "
+                        "the coordinator's certificate ("));
+  EXPECT_THAT(lines[3],
+              HasSubstr(": the coordinator closed the connection at once; it wants a certificate, or does not "
+                        "believe this one, or is none: its own messages say more ("));
+  EXPECT_THAT(lines[4], starts("was refused by the coordinator at "));
+  EXPECT_THAT(lines[4], HasSubstr("; stop one of the two, or give this one a certificate of its own"));
+  EXPECT_THAT(lines[5],
+              HasSubstr(": the coordinator's certificate is not for the host that was dialled; dial one that it "
+                        "is for, or have it made again for this one ("));
+}
+
+TEST_F(Sites, SayWhichColumnsTheyLack) {
+  std::string table = "age,label\n";
+  for (int i = 0; i < 30; ++i) table += fmt::format("{},{}\n", i % 7, kClasses[i % 3]);
+  file("site-2/train.csv", table);
+  const CommandResult done = sites(R"(certs; coordinator; node 1; node 2; node 3
+    ended $coordinator coordinator; kill $node_1 $node_2 $node_3)");
+  EXPECT_EQ(done.out, "coordinator 4\n") << all_said();
+  EXPECT_THAT(said("coordinator.err"),
+              HasSubstr("error: site-2: the training data of this site lack the column dose; the federation's columns "
+                        "are age, dose: look at the first line of the table, and at its separator\n"));
+}
+
+TEST_F(Sites, ThatAllKeepTheirMixToThemselvesAreToldSo) {
+  const CommandResult done = sites(R"(certs; coordinator; for k in 1 2 3; do node $k --min-examples 1000; done
+    ended $coordinator coordinator)");
+  EXPECT_EQ(done.out, "coordinator 3\n") << all_said();
+  EXPECT_THAT(said("coordinator.err"),
+              HasSubstr("error: every node keeps its label mix to itself, having fewer examples of some class than it "
+                        "asks for, so there is nothing to weight towards; have nodes ask for fewer, or train without "
+                        "ratios\n"));
+}
+
+TEST_F(Sites, ThatNeverCameAreToldWhatToType) {
+  const CommandResult done = sites(R"(certs; patience=7; coordinator; node 1; node 2
+    ended $coordinator coordinator; kill $node_1 $node_2)");
+  EXPECT_EQ(done.out, "coordinator 4\n") << all_said();
+  EXPECT_THAT(said("coordinator.err"),
+              testing::ContainsRegex("waiting for site-3 \\(not connected\\) since 5 s \\(join\\); start it there: "
+                                     "labelshift node --connect 127.0.0.1:[0-9]+ --data DIR --tls DIR\n"));
+  EXPECT_THAT(said("coordinator.err"),
+              HasSubstr("error: site-3: it is not connected: it sent nothing for 7 s; start it there, or list it with "
+                        "exclude = true and begin again without it\n"));
+}
+
+TEST_F(Sites, CanBeManyInAList) {
+  const CommandResult done = sites(R"(certs
+    for k in $(seq 200000); do printf '[[node]]\nname = "site-%d"\n' $k; done > nodes.toml
+    time timeout 10 labelshift coordinator study.toml --listen 127.0.0.1:0 --nodes nodes.toml --tls trial/coordinator
+    echo $?)");
+  EXPECT_EQ(done.out, "2\n") << done.err;
+  EXPECT_THAT(done.err, HasSubstr("error: nodes.toml lists 200000 nodes, expected at most 10000; split them into "
+                                  "several federations\n"));
 }
 
 TEST_F(Sites, APipeThatNobodyReadsIsRefusedAtOnce) {

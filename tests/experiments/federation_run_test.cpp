@@ -501,6 +501,8 @@ TEST_F(FederationRun, SavesAndLoadsAStateToTheBit) {
   state.ratios = {{.node = 3, .largest = 2.0 / 3.0, .examples = 10, .effective_examples = 9.9, .seconds = 0.1}};
   state.phases = {{.name = "training", .rounds = 41, .traffic = {.down = 1ull << 60, .up = 3}, .seconds = 1.5}};
   state.history = {{.round = 5, .node = 0, .examples = 9, .accuracy = 1.0 / 7.0, .loss = kUnknown}};
+  state.absences = {{.node = 2, .rounds = 5, .why = "it is locked out"}};
+  state.memory_at_nodes = true;
   state.warnings = {"a \"b\" \n c"};
   NodeStore store({.folder = path("store")}), loaded_store({.folder = path("other")});
   remember_round(*store.of(4), 7, {{"control", {1.0f, 2.0f}}});
@@ -525,6 +527,11 @@ TEST_F(FederationRun, SavesAndLoadsAStateToTheBit) {
   EXPECT_EQ(loaded.phases[0].traffic, state.phases[0].traffic);
   EXPECT_EQ(loaded.history[0].accuracy, 1.0 / 7.0);
   EXPECT_TRUE(std::isnan(loaded.history[0].loss));
+  ASSERT_EQ(loaded.absences.size(), 1u);
+  EXPECT_EQ(loaded.absences[0].node, 2);
+  EXPECT_EQ(loaded.absences[0].rounds, 5);
+  EXPECT_EQ(loaded.absences[0].why, "it is locked out");
+  EXPECT_TRUE(loaded.memory_at_nodes);
   EXPECT_EQ(loaded.warnings, state.warnings);
   EXPECT_EQ(recall_round(*loaded_store.of(4), 7).at("control"), (std::vector<float>{1.0f, 2.0f}));
 }

@@ -57,6 +57,14 @@ TEST_F(AbsentNode, IsUnknownInAnEvaluationThatGoesOnWithoutIt) {
   EXPECT_EQ(average_accuracy(state.history), (state.history[3].accuracy + state.history[5].accuracy) / 2);
 }
 
+TEST_F(AbsentNode, IsSaidToHaveMissedItsRounds) {
+  const FederationState state = run(2);
+  ASSERT_EQ(state.absences.size(), 1u);
+  EXPECT_EQ(state.absences[0].node, 1);
+  EXPECT_EQ(state.absences[0].rounds, 2);
+  EXPECT_THAT(state.warnings, testing::ElementsAre("node 2 took no part in 2 of 6 rounds, last since it is not there"));
+}
+
 TEST_F(AbsentNode, EndsTheRunWhereEverybodyIsNeeded) {
   expect_error(ErrorKind::kPeer, "node 2: it is not there", [&] { run(0); });
 }

@@ -80,7 +80,8 @@ TEST_F(NodeProgramTest, ShakesHandsOnlyWithACoordinatorThatMeansTheSame) {
   other = hello();
   other.settings = "changed";
   EXPECT_THAT(refusal(TaskKind::kHello, to_bytes(other)), HasSubstr("or its settings have changed"));
-  EXPECT_THAT(refusal(TaskKind::kEvaluate, {}, std::vector<float>(9)), HasSubstr("before the end of the handshake"));
+  EXPECT_THAT(refusal(TaskKind::kEvaluate, {}, std::vector<float>(9)),
+              HasSubstr("nothing of the beginning of this run"));
   Agree::Request agree = agreement();
   agree.mean.push_back(0.0F);
   EXPECT_THAT(refusal(TaskKind::kAgree, to_bytes(agree)), HasSubstr("the normalisation has 3 means and 2 scales"));

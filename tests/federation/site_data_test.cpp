@@ -68,14 +68,18 @@ TEST_F(SiteDataFolder, RefusesAnotherShapeAndOtherColumns) {
                "the same order",
                [&] { read().in_terms_of(like_this_); });
   like_this_.columns = {"age", "dose", "weight"};
-  expect_error(ErrorKind::kInput,
-               "the training data of this site have examples of 1 x 1 x 2 values, expected 1 x 1 x 3",
-               [&] { read().in_terms_of(like_this_); });
+  expect_error(
+      ErrorKind::kInput,
+      "the training data of this site lack the column weight; the federation's columns are age, dose, weight: look "
+      "at the first line of the table, and at its separator",
+      [&] { read().in_terms_of(like_this_); });
   like_this_.columns.clear();
   like_this_.shape = ExampleShape{1, 28, 28};
-  expect_error(ErrorKind::kInput,
-               "the training data of this site have examples of 1 x 1 x 2 values, expected 1 x 28 x 28",
-               [&] { read().in_terms_of(like_this_); });
+  expect_error(
+      ErrorKind::kInput,
+      "the training data of this site have examples of 1 x 1 x 2 values (channels x height x width), expected 1 x "
+      "28 x 28; bring all to one shape, or have the federation's mended",
+      [&] { read().in_terms_of(like_this_); });
 }
 
 TEST_F(SiteDataFolder, MustHaveOneOfEachPart) {

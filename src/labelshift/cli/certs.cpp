@@ -45,9 +45,10 @@ void add_certs(CLI::App& app) {
       ->required();
   command
       .add_option("--host", options->order.hosts,
-                  "A name or address by which nodes reach the coordinator; may be repeated. By default this machine "
-                  "alone: localhost, 127.0.0.1, ::1")
+                  "Names and addresses by which nodes reach the coordinator, with commas between them; may be "
+                  "repeated. By default this machine alone: localhost, 127.0.0.1, ::1")
       ->type_name("NAME")
+      ->delimiter(',')
       ->allow_extra_args(false);
   command.add_option("--days", options->days, "How long certificates are valid")
       ->transform(whole_number({.from = 1, .to = 3650}))

@@ -50,6 +50,13 @@ std::optional<Error> unknown_argument(const CLI::App& app) {
                                               name, reader.get_name()));
 }
 
+/// Help is of a command that there is: "labelshift coordinate --help" must not look like that of "coordinator".
+void refuse_unknown_command(const CLI::App& app) {
+  if (!app.get_subcommands().empty()) return;
+  for (const std::string& word : app.remaining())
+    if (!word.starts_with('-')) throw *unknown_argument(app);
+}
+
 /// What CLI11 says of an option's values, as a sentence that says what to do.
 Error plain_error(const CLI::ParseError& error, const CLI::App& app) {
   const std::string text = error.what();
@@ -138,9 +145,11 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
+    refuse_unknown_command(app);
     print(app.help());
     return 0;
   } catch (const CLI::CallForVersion& call) {
+    refuse_unknown_command(app);
     print(std::string(call.what()) + '\n');
     return 0;
   } catch (const CLI::ParseError& error) {

@@ -75,11 +75,25 @@ std::vector<std::string> names_of(const std::vector<ListedNode>& list) {
   return names;
 }
 
+/// What is typed where a node is.
+std::string invitation(const std::string& address, bool insecure) {
+  std::string where = address;
+  for (const std::string any : {"0.0.0.0:", "[::]:"})
+    if (where.starts_with(any)) where = "HOST:" + where.substr(any.size());
+  return fmt::format("labelshift node --connect {} --data DIR {}", where,
+                     insecure ? "--insecure --name NAME" : "--tls DIR");
+}
+
 /// Puts the nodes that there are, and the patience with them, into every row.
 void prepare(const CoordinatorOptions& options, const std::vector<ListedNode>& list, Experiment& experiment) {
   const Index nodes = std::ssize(list);
   const Index in = std::count_if(list.begin(), list.end(), [](const ListedNode& node) { return !node.excluded; });
   if (in == 0) throw Error(ErrorKind::kUsage, fmt::format("{} excludes every node; leave some in", options.nodes));
+  if (!options.identity.insecure && in < kFewestMasked)
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{} has {} nodes, and masks need at least {}: of a sum of two, each would know the other's "
+                            "part; list a third, or try it on one machine with --insecure",
+                            options.nodes, in, kFewestMasked));
   if (options.quorum > in)
     throw Error(ErrorKind::kUsage,
                 fmt::format("--quorum is {}, expected at most the {} nodes of {}", options.quorum, in, options.nodes));
@@ -119,7 +133,7 @@ void coordinate(const CoordinatorOptions& options) {
   std::optional<Progress> progress(std::in_place);
   const std::unique_ptr<GrpcEngine> engine =
       make_grpc_engine({.listen = options.listen, .tls = as_identity(tls), .names = names, .log = log_line});
-  log_line(fmt::format("listening on {} for {}", engine->address(), fmt::join(names, ", ")));
+  log_line(fmt::format("listening on {} for {}", engine->address(), some_names(names)));
   NodeListWatch watch(options.nodes, *engine, names, log_line);
   watch.look();  // who is excluded
   ComparisonSettings settings = options.comparison;
@@ -134,6 +148,7 @@ void coordinate(const CoordinatorOptions& options) {
                                   status.add(status_json(now, unix_time()));
                                 },
                             .log = log_line,
+                            .invitation = invitation(engine->address(), options.identity.insecure),
                             .tick = [&] { watch.look(); }});
   };
   try {
@@ -171,7 +186,8 @@ void add_coordinator(CLI::App& app) {
   command.add_flag("--resume", options->comparison.resume, "Go on with runs that were stopped");
   command
       .add_option("--round-deadline", options->round_deadline,
-                  "Seconds after which a round of training goes on without who has not answered; by default it waits")
+                  "Seconds after which a round of training goes on without who has not answered; by default it waits. "
+                  "Who was away when the round began is not waited for")
       ->transform(whole_number({.from = 1, .to = 10'000'000}))
       ->type_name("N");
   command

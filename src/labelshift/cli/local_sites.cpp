@@ -1,11 +1,15 @@
 #include "labelshift/cli/local_sites.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "labelshift/core/base/error.hpp"
@@ -76,26 +80,80 @@ std::string last_line(const std::string& path) {
   return text.substr(text.rfind('\n') + 1);
 }
 
+/// How a process ended, by its status as a shell sees it and the file that it wrote.
+std::string how_it_ended(int status, const std::string& log) {
+  constexpr int kSignal = 128;
+  if (status > kSignal)
+    return fmt::format("was ended by signal {} ({}); {}", status - kSignal, ::strsignal(status - kSignal),
+                       status == kSignal + SIGKILL ? "if nobody did that, memory was short: use fewer nodes or a "
+                                                     "smaller model, and go on with --resume"
+                                                   : "go on with --resume");
+  const std::string line = last_line(log);
+  if (line.starts_with("error: ") || line.starts_with("internal error"))
+    return fmt::format("ended with status {}: {}", status, line);
+  return fmt::format("ended with status {} and did not say why; go on with --resume", status);
+}
+
+constexpr const char* kScratch = "labelshift-sites-";
+
+/// A file that its process holds locked; -1 if it is not there or another process holds it.
+int lock_of(const fs::path& folder, int flags) {
+  const int descriptor = ::open((folder / "lock").c_str(), flags | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+  if (descriptor >= 0) ::close(descriptor);
+  return -1;
+}
+
+/// Removes what processes left here that were killed. A folder that nobody holds is nobody's.
+void remove_leftovers(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (at->path().filename().string().starts_with(kScratch)) found.push_back(at->path());
+  for (const fs::path& one : found) {
+    const int lock = lock_of(one, 0);
+    if (lock < 0) continue;
+    fs::remove_all(one, error);
+    ::close(lock);
+  }
+}
+
 }  // namespace
 
 LocalSites::Scratch::Scratch() {
   std::error_code error;
-  path = (fs::temp_directory_path(error) / "labelshift-sites-XXXXXX").string();
-  if (error || !::mkdtemp(path.data()))  // for its owner alone
-    throw Error(ErrorKind::kSystem, fmt::format("cannot make the folder {}: {}; set TMPDIR to another place", path,
+  const fs::path place = fs::temp_directory_path(error);
+  if (!error) remove_leftovers(place);
+  std::string made = (place / "labelshift-new-XXXXXX").string();
+  if (error || !::mkdtemp(made.data()))  // for its owner alone
+    throw Error(ErrorKind::kSystem, fmt::format("cannot make the folder {}: {}; set TMPDIR to another place", made,
                                                 errno_text(error ? error.value() : errno)));
+  lock = lock_of(made, O_CREAT);
+  path = (place / kScratch).string() + made.substr(made.size() - 6);
+  fs::rename(made, path, error);  // once it is locked, lest another process take it for a leftover
+  if (error)
+    throw Error(ErrorKind::kSystem, fmt::format("cannot make the folder {}: {}; set TMPDIR to another place", path,
+                                                errno_text(error.value())));
 }
 
 LocalSites::Scratch::~Scratch() {
   std::error_code ignored;
   fs::remove_all(path, ignored);
+  if (lock >= 0) ::close(lock);
 }
 
 LocalSites::LocalSites(const Experiment& experiment, std::string memory) : memory_(std::move(memory)) {
   const Index nodes = nodes_of(experiment);
-  CertificateOrder order{.folder = scratch_.path + "/certs", .hosts = {kHost}, .valid = std::chrono::days(30)};
+  if (nodes < kFewestMasked)
+    throw Error(
+        ErrorKind::kUsage,
+        fmt::format("this experiment has {} nodes, and masks need at least {}: of a sum of two, each would know "
+                    "the other's part; add a node, or leave --engine grpc out",
+                    nodes, kFewestMasked));
+  CertificateOrder order{.folder = certificates(), .hosts = {kHost}, .valid = std::chrono::days(30)};
   for (Index node = 0; node < nodes; ++node) order.nodes.push_back(node_name(node));
   make_certificates(order);
+  fs::remove(certificates() + "/ca-key.pem");  // nobody will need another
   const TlsFolder own = read_tls_folder(order.folder + "/coordinator");
   engine_ = make_grpc_engine({.listen = fmt::format("{}:0", kHost),
                               .tls = TlsIdentity{own.authority, own.certificate, own.key},
@@ -144,12 +202,24 @@ void LocalSites::forget() {
   fs::remove_all(memory_, ignored);
 }
 
+/// Nodes have read their keys before they connect.
+void LocalSites::remove_keys() {
+  if (keys_removed_) return;
+  const GrpcStatus now = engine_->status();
+  if (!std::all_of(now.nodes.begin(), now.nodes.end(), [](const GrpcNodeStatus& node) { return node.connected; }))
+    return;
+  std::error_code ignored;
+  fs::remove_all(certificates(), ignored);
+  keys_removed_ = true;
+}
+
 void LocalSites::check_alive() {
+  remove_keys();
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     if (const auto status = nodes_[i]->status())
-      throw Error(ErrorKind::kPeer,
-                  fmt::format("the process of node {} ended with status {}: {}", i + 1, *status,
-                              last_line(fmt::format("{}/{}.log", scratch_.path, node_name(static_cast<Index>(i))))));
+      throw Error(ErrorKind::kPeer, fmt::format("the process of node {} {}", i + 1,
+                                                how_it_ended(*status, fmt::format("{}/{}.log", scratch_.path,
+                                                                                  node_name(static_cast<Index>(i))))));
 }
 
 }  // namespace labelshift::cli

@@ -29,18 +29,22 @@ class LocalSites {
   void forget();
 
  private:
-  /// A folder that is gone with this object.
+  /// A folder that is gone with this object, or if its process is killed when the next one is made.
   struct Scratch {
     Scratch();
     Scratch(const Scratch&) = delete;
     ~Scratch();
     std::string path;
+    int lock = -1;
   };
+  std::string certificates() const { return scratch_.path + "/certs"; }
+  void remove_keys();
   void check_alive();
 
   const std::string memory_;
   Scratch scratch_;
   std::unique_ptr<GrpcEngine> engine_;
+  bool keys_removed_ = false;
   std::vector<std::unique_ptr<BackgroundProgram>> nodes_;
 };
 

@@ -55,10 +55,7 @@ class MemoryLock {
  public:
   explicit MemoryLock(const std::string& folder) {
     std::error_code error;
-    if (!fs::exists(folder, error)) {
-      fs::create_directories(folder, error);
-      ::chmod(folder.c_str(), 0700);
-    }
+    fs::create_directories(folder, error);
     const std::string path = folder + "/lock";
     descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (descriptor_ < 0)
@@ -182,6 +179,7 @@ void serve(NodeOptions options) {
                                                options.identity.folder));
   options.terms.details = !options.simulation.empty();
   if (options.terms.memory.empty()) options.terms.memory = default_memory(name);
+  ::umask(0077);                   // what a node remembers and logs is for its owner
   const DeferInterrupt interrupt;  // before threads start, which take its mask over
   std::signal(SIGPIPE, SIG_IGN);   // who watches may go away, and the work goes on
   std::shared_ptr<SiteData> own;

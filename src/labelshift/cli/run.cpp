@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -158,7 +159,19 @@ void run_over_mpi(const RunCommandOptions& options, const DeferInterrupt& interr
 }
 #endif
 
+/// How many processes a job has that this one is part of; 1 if it is part of none.
+int job_size() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+    if (const char* size = std::getenv(name)) return std::atoi(size);
+  return 1;
+}
+
 void run_experiment(const RunCommandOptions& options) {
+  if (const int size = job_size(); size > 1 && options.engine != "mpi")
+    throw Error(ErrorKind::kUsage,
+                fmt::format("mpirun started {} processes, and all would do the same work in the same folder; add "
+                            "--engine mpi, or start one process without mpirun",
+                            size));
   const DeferInterrupt interrupt;  // before LibTorch starts threads, which take its mask over
   use_one_torch_thread();
   keep_freed_memory();

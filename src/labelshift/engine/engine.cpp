@@ -13,7 +13,7 @@ namespace labelshift {
 // Nodes are counted from 1 for people.
 
 void NodeFailure::raise() const {
-  const std::string text = fmt::format("node {}: {}", node + 1, sentence);
+  const std::string text = fmt::format("{}: {}", name.empty() ? fmt::format("node {}", node + 1) : name, sentence);
   if (!kind) throw std::runtime_error(text);
   throw Error(*kind, text, remedy);
 }

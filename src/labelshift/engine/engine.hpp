@@ -49,6 +49,7 @@ struct NodeFailure {
   std::optional<ErrorKind> kind;  // nothing: a bug of ours
   std::string sentence;           // without the node's name
   Remedy remedy = Remedy::kNone;
+  std::string name = {};  // what people call the node, where that is known; it does not travel
 
   /// Throws it, as of this node.
   [[noreturn]] void raise() const;

@@ -16,6 +16,13 @@ std::string subtitle(const std::string& of_several, const Experiment& experiment
   return text;
 }
 
+std::string reported_accuracy(const Experiment& experiment, const ComparisonResult& result) {
+  if (experiment.report_node == 0) return "average accuracy of the nodes";
+  for (const RowResult& row : result.rows)
+    if (!row.runs.empty()) return "accuracy of " + row.runs.front().name_of(experiment.report_node - 1);
+  return fmt::format("accuracy of node {}", experiment.report_node);
+}
+
 double known_deviation(const MeanDeviation& value) {
   return std::isnan(value.deviation) ? 0.0 : value.deviation;
 }
@@ -45,8 +52,7 @@ LineSeries accuracy_line(const Experiment& experiment, const RowResult& row, con
 
 LinePlot accuracy_plot(const Experiment& experiment, const ComparisonResult& result) {
   LinePanel panel{.x_label = "iterations",
-                  .y_label = experiment.report_node > 0 ? fmt::format("accuracy of node {}", experiment.report_node)
-                                                        : "average accuracy of the nodes",
+                  .y_label = reported_accuracy(experiment, result),
                   .x_scale = AxisScale::kLinear,
                   .y_scale = AxisScale::kLinear};
   for (std::size_t r = 0; r < result.rows.size() && r < kMaxSeriesStyles; ++r)

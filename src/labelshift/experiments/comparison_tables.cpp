@@ -23,6 +23,26 @@ bool has_paper(const RowResult& row) {
   return row.paper.accuracy.has_value();
 }
 
+/// The names of nodes, where they have any.
+std::vector<std::string> node_names(const ComparisonResult& result) {
+  for (const RowResult& row : result.rows)
+    for (const RunResult& run : row.runs)
+      if (!run.node_names.empty()) return run.node_names;
+  return {};
+}
+
+std::string name_of(const ComparisonResult& result, Index node) {
+  return RunResult{.node_names = node_names(result)}.name_of(node);
+}
+
+/// A column of nodes, by their names or numbers, and a cell of it.
+Column node_column(const ComparisonResult& result) {
+  return node_names(result).empty() ? count_column("node", "node") : text_column("node", "node");
+}
+Cell node_cell(const RunResult& run, Index node) {
+  return run.node_names.empty() ? Cell(std::int64_t{node + 1}) : Cell(run.name_of(node));
+}
+
 template <typename Item>
 void append(std::vector<Item>& to, const std::vector<Item>& items) {
   to.insert(to.end(), items.begin(), items.end());
@@ -43,7 +63,7 @@ std::string what_is_compared(const Experiment& experiment, const ComparisonResul
   if (judged < nodes.size())
     whose = fmt::format("{} of {} nodes, those with labelled test examples,", judged, nodes.size());
   const std::string what = experiment.report_node > 0
-                               ? fmt::format("The accuracy of node {}", experiment.report_node)
+                               ? fmt::format("The accuracy of {}", name_of(result, experiment.report_node - 1))
                                : fmt::format("The average of the accuracies of {} on their test data", whose);
   const std::size_t seeds = experiment.seeds.size();
   return what + (seeds > 1 ? fmt::format(", mean +- standard deviation over {} seeds.", seeds) : ", one seed.");
@@ -78,7 +98,7 @@ Table node_table(const ComparisonResult& result) {
   if (paper) table.columns.push_back(text_column("by", "by"));
   table.columns.push_back(mean_column("average", "average"));
   for (std::size_t k = 1; k <= shown; ++k)
-    table.columns.push_back(mean_column(fmt::format("node {}", k), fmt::format("node_{}", k)));
+    table.columns.push_back(mean_column(name_of(result, static_cast<Index>(k) - 1), fmt::format("node_{}", k)));
   if (shown == 0)
     table.columns.insert(table.columns.end(), {mean_column("worst", "worst"), mean_column("best", "best")});
   table.columns.push_back(mean_column("spread", "spread"));
@@ -113,14 +133,15 @@ Table spread_table(const ComparisonResult& result) {
 /// What can be said where test data have no labels, in words that nobody takes for a test accuracy.
 Table reweighted_table(const ComparisonResult& result) {
   Table table{
-      .columns = {text_column("run", "run"), count_column("node", "node")},
+      .columns = {text_column("run", "run"), node_column(result)},
       .notes = {"No test accuracy: held-out training examples, weighted to the label mix that was estimated for "
                 "test data without labels. It is as right as that estimate. First seed."}};
   append(table.columns, reweighted_columns());
   for (const RowResult& row : result.rows)
     for (const NodeEvaluation& node : row.runs.empty() ? std::vector<NodeEvaluation>() : row.runs.front().last()) {
       if (std::isnan(node.reweighted_accuracy) || !std::isnan(node.accuracy)) continue;
-      append(table.rows.emplace_back(std::vector<Cell>{row.name, std::int64_t{node.node + 1}}), reweighted_cells(node));
+      append(table.rows.emplace_back(std::vector<Cell>{row.name, node_cell(row.runs.front(), node.node)}),
+             reweighted_cells(node));
     }
   return table;
 }
@@ -243,11 +264,16 @@ std::vector<Table> comparison_tables(const Experiment& experiment, const Compari
 Table evaluation_table(const ComparisonResult& result) {
   Table table{.columns = {text_column("run", "run"), count_column("seed", "seed")}};
   append(table.columns, evaluation_columns());
+  const std::size_t first = 2;  // of the columns of an evaluation, which is that of the node
+  table.columns[first] = node_column(result);
   for (const RowResult& row : result.rows)
     for (const RunResult& run : row.runs)
-      for (const NodeEvaluation& node : run.last())
-        append(table.rows.emplace_back(std::vector<Cell>{row.name, static_cast<std::int64_t>(run.seed)}),
-               evaluation_cells(node));
+      for (const NodeEvaluation& node : run.last()) {
+        std::vector<Cell>& line = table.rows.emplace_back();
+        line = {row.name, static_cast<std::int64_t>(run.seed)};
+        append(line, evaluation_cells(node));
+        line[first] = node_cell(run, node.node);
+      }
   return table;
 }
 

@@ -78,6 +78,8 @@ Json state_json(const FederationState& state) {
             {"left_out", state.left_out},
             {"ratios", Json::array()},
             {"phases", Json::array()},
+            {"absences", Json::array()},
+            {"memory_at_nodes", state.memory_at_nodes},
             {"warnings", state.warnings}};
   for (const NodeRatio& one : state.ratios)
     json["ratios"].push_back({{"node", one.node + 1},
@@ -94,6 +96,8 @@ Json state_json(const FederationState& state) {
                               {"bytes_up_a_round", per_round(phase.traffic.up, phase)},
                               {"bytes_down_a_round", per_round(phase.traffic.down, phase)},
                               {"seconds", phase.seconds}});
+  for (const NodeAbsence& one : state.absences)
+    json["absences"].push_back({{"node", one.node + 1}, {"rounds", one.rounds}, {"why", one.why}});
   return json;
 }
 
@@ -124,6 +128,11 @@ FederationState state_of(const Json& json) {
                             .traffic = {.down = phase.at("bytes_down").get<std::uint64_t>(),
                                         .up = phase.at("bytes_up").get<std::uint64_t>()},
                             .seconds = phase.at("seconds").get<double>()});
+  for (const Json& one : json.value("absences", Json::array()))
+    state.absences.push_back({.node = one.at("node").get<Index>() - 1,
+                              .rounds = one.at("rounds").get<Index>(),
+                              .why = one.at("why").get<std::string>()});
+  state.memory_at_nodes = json.value("memory_at_nodes", false);
   state.warnings = json.at("warnings").get<std::vector<std::string>>();
   return state;
 }

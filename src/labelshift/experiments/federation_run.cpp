@@ -170,7 +170,7 @@ std::string summary_text(const RunSettings& settings, const RunResult& result) {
   Json json{{"format", kFormat}, {"version", version()}, {"seed", settings.federation.seed}};
   json["average_accuracy"] = json_number(average_accuracy(result.state.history));
   json["nodes"] = Json::array();
-  for (const NodeEvaluation& one : result.last())
+  for (const NodeEvaluation& one : result.last()) {
     json["nodes"].push_back(
         {{"node", one.node + 1},
          {"examples", one.examples},
@@ -179,6 +179,8 @@ std::string summary_text(const RunSettings& settings, const RunResult& result) {
          {"reweighted_source_accuracy", json_number(one.reweighted_accuracy)},
          {"reweighted_interval", {json_number(one.reweighted_low), json_number(one.reweighted_high)}},
          {"reweighted_effective_examples", json_number(one.reweighted_examples)}});
+    if (!result.node_names.empty()) json["nodes"].back()["name"] = result.name_of(one.node);
+  }
   json["largest_weight"] = json_number(result.state.largest_weight);
   json["federation"] = Json::parse(describe_state(result.state));
   json["notes"] = result.notes;
@@ -207,6 +209,8 @@ RunResult read_result(const RunTask& task) {
   unless_damaged([&] {
     result.state = described_state(json_line(json.at("federation")));
     result.notes = json.at("notes").get<std::vector<std::string>>();
+    for (const Json& node : json.at("nodes"))
+      if (node.contains("name")) result.node_names.push_back(node.at("name").get<std::string>());
   });
   result.state.history = read_rounds(paths.rounds);
   if (auto warning = other_version(task.folder, settings_file)) result.state.warnings.push_back(*warning);
@@ -231,6 +235,16 @@ FederationState known_again(FederationState state, const std::string& checkpoint
                             checkpoint),
                 Remedy::kOutputFolder);
   return state;
+}
+
+/// Throws if a run was begun with nodes that keep what they remember elsewhere than these do.
+void check_memory(const FederationState& state, const std::string& checkpoint, const RunNodes& nodes) {
+  if (!state.ready || state.memory_at_nodes != nodes.memory_is_here()) return;
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{} has {}; go on with the engine that began the run, or choose another folder", checkpoint,
+                          state.memory_at_nodes ? "no memory of the nodes, which kept it themselves"
+                                                : "the memory of the nodes, which cannot be sent to them"),
+              Remedy::kOutputFolder);
 }
 
 std::string_view stage_text(std::string_view stage) {
@@ -413,6 +427,10 @@ void claim_folder(const RunTask& task) {
 
 }  // namespace
 
+std::string RunResult::name_of(Index node) const {
+  return node_names.empty() ? fmt::format("node {}", node + 1) : node_names.at(static_cast<std::size_t>(node));
+}
+
 std::vector<NodeEvaluation> RunResult::last() const {
   std::vector<NodeEvaluation> result;
   for (const NodeEvaluation& one : state.history)
@@ -509,12 +527,16 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
   claim_folder(task);
   const std::string settings_print = sha256_of(without_version(task.settings_file));
 
-  const FederationTask federation{.shape = data.shape, .class_names = data.class_names, .run = settings_print};
+  const FederationTask federation{
+      .shape = data.shape, .class_names = data.class_names, .run = settings_print, .node_names = data.node_names};
   NodeStore store({.folder = paths.nodes});
   FederationState start;
-  if (const std::string checkpoint = newest_checkpoint(task.folder); !checkpoint.empty())
+  if (const std::string checkpoint = newest_checkpoint(task.folder); !checkpoint.empty()) {
     start = known_again(load_federation(checkpoint, store), checkpoint, settings, data.fingerprint, settings_print);
+    check_memory(start, checkpoint, *nodes);
+  }
   if (!start.ready) start = {.data = data.fingerprint, .settings = settings_print, .estimates_kept = true};
+  start.memory_at_nodes = !nodes->memory_is_here();
   RunWatch watch(task, *nodes, store, observer, start);
   if (options.prepare_thread) options.prepare_thread();
   const std::unique_ptr<Engine> engine = nodes->start(settings, store);
@@ -522,7 +544,7 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
       .progress = [&](std::string_view stage, double done) { return watch.progress(stage, done); },
       .checkpoint = [&](const FederationMoment& moment) { return watch.checkpoint(moment, *engine); },
       .left_out = [&] { return nodes->left_out(); }};
-  RunResult result{.folder = task.folder, .notes = notes};
+  RunResult result{.folder = task.folder, .notes = notes, .node_names = data.node_names};
   try {
     result.state = run_federation(settings, federation, *engine, hooks, std::move(start));
   } catch (const Stopped&) {

@@ -24,9 +24,12 @@ struct RunResult {
   std::string folder;
   std::uint64_t seed = 0;
   FederationState state;
-  std::vector<std::string> notes;  // about its data, to be said next to every figure
-  bool was_there = false;          // and nothing was run
+  std::vector<std::string> notes;            // about its data, to be said next to every figure
+  std::vector<std::string> node_names = {};  // (K) empty: nodes are called by their numbers
+  bool was_there = false;                    // and nothing was run
 
+  /// What people call a node: its name, or "node 3".
+  std::string name_of(Index node) const;
   /// (K) The evaluations of the last round.
   std::vector<NodeEvaluation> last() const;
 };

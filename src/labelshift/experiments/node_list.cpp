@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <set>
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/named_entries.hpp"
@@ -12,6 +12,8 @@
 
 namespace labelshift {
 namespace {
+
+constexpr std::size_t kMostListed = 10'000;  // every node has a stream, and masks with every other
 
 class Reader {
  public:
@@ -25,10 +27,15 @@ class Reader {
     if (!entries || entries->empty())
       throw Error(ErrorKind::kUsage,
                   fmt::format("{} lists no node; write [[node]] and name = \"...\" below it for each", name_));
+    if (entries->size() > kMostListed)
+      throw Error(ErrorKind::kUsage, fmt::format("{} lists {} nodes, expected at most {}; split them into several "
+                                                 "federations",
+                                                 name_, entries->size(), kMostListed));
     std::vector<ListedNode> result;
+    std::set<std::string> names;
     for (const toml::node& entry : *entries) {
       ListedNode node = read_node(entry);
-      if (std::any_of(result.begin(), result.end(), [&](const ListedNode& one) { return one.name == node.name; }))
+      if (!names.insert(node.name).second)
         fail(entry, fmt::format("the node {} is there twice; list each once", node.name));
       result.push_back(std::move(node));
     }

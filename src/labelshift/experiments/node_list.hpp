@@ -17,7 +17,7 @@ struct ListedNode {
 /// for one that is to be left out.
 ///
 /// Throws Error{kUsage} with file and line for text that is not TOML, an unknown key, a name that is none or comes
-/// twice, and a list of nobody; Error{kInput} if the file cannot be read.
+/// twice, and a list of nobody or of more than 10,000; Error{kInput} if the file cannot be read.
 std::vector<ListedNode> read_node_list(const std::string& path);
 
 /// The same of a text; `name` is what messages call it.

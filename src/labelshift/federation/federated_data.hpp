@@ -24,6 +24,7 @@ struct NodeData {
 struct FederatedData {
   std::vector<std::unique_ptr<Dataset>> sets;  // what `nodes` point into
   std::vector<NodeData> nodes;                 // (K) nothing where a node's data are elsewhere
+  std::vector<std::string> node_names;         // (K) empty: nodes are called by their numbers
   ExampleShape shape;
   std::vector<std::string> class_names;   // (m)
   std::vector<std::string> column_names;  // of a table with a header

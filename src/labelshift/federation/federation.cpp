@@ -44,6 +44,10 @@ class Coordinator {
  private:
   Index classes() const { return std::ssize(task_.class_names); }
   std::span<const Index> all() const { return conversation_.all(); }
+  std::string who(Index node) const {
+    return task_.node_names.empty() ? fmt::format("node {}", node + 1)
+                                    : task_.node_names[static_cast<std::size_t>(node)];
+  }
   NetSpec model_spec() const { return net_spec(settings_.model, task_, state_.normalisation); }
 
   std::vector<Index> left_out_now() const { return hooks_.left_out ? hooks_.left_out() : std::vector<Index>(); }
@@ -88,7 +92,7 @@ class Coordinator {
     const auto algorithm = make_algorithm({settings_, *net, conversation_.nodes()});
     warn_of_nodes(joined);
     for (const Index node : conversation_.left_out())
-      warn(fmt::format("node {} is left out by the operator, so its label mix is not in the goal", node + 1));
+      warn(fmt::format("{} is left out by the operator, so its label mix is not in the goal", who(node)));
     for (std::string& warning : algorithm->warnings()) warn(std::move(warning));
     agree(model_schema(*net, *algorithm), all());
     if (settings_.ratio.weighted()) run_ratio_phase(settings_, task_, census_of(joined), conversation_, state_);
@@ -118,10 +122,10 @@ class Coordinator {
                      state_.left_out = conversation_.left_out();
                    });
     for (const Index node : difference(conversation_.left_out(), before))
-      warn(fmt::format("node {} is left out by the operator from round {} on{}", node + 1, state_.round + 1,
+      warn(fmt::format("{} is left out by the operator from round {} on{}", who(node), state_.round + 1,
                        weighted_anew ? "" : "; its label mix stays in the goal"));
     for (const Index node : difference(before, conversation_.left_out()))
-      warn(fmt::format("node {} is let in by the operator from round {} on{}", node + 1, state_.round + 1,
+      warn(fmt::format("{} is let in by the operator from round {} on{}", who(node), state_.round + 1,
                        weighted_anew && settings_.ratio.weighted() ? ", and all weights have changed with it" : ""));
   }
 
@@ -191,6 +195,8 @@ class Coordinator {
                   .holders = joined.sums.holders,
                   .pooled_prior = joined.sums.counts / joined.sums.counts.sum()};
     for (const auto& [node, report] : joined.contributed) census.tested[static_cast<std::size_t>(node)] = report.tested;
+    census.withheld = std::count_if(joined.contributed.begin(), joined.contributed.end(),
+                                    [](const auto& one) { return one.report.withholds; });
     return census;
   }
 
@@ -201,20 +207,20 @@ class Coordinator {
     for (const auto& [node, report] : joined.contributed) {
       if (report.withholds)
         warn(fmt::format(
-            "node {} keeps its label mix to itself, having few examples of some class: it is left out of phase 1 and "
+            "{} keeps its label mix to itself, having few examples of some class: it is left out of phase 1 and "
             "counts in training alone",
-            node + 1));
+            who(node)));
       else if (!report.tested && ++untested <= kNodesNamed)
-        warn(fmt::format("node {} has no test examples: it counts in training alone", node + 1));
+        warn(fmt::format("{} has no test examples: it counts in training alone", who(node)));
       details = details && report.details;
       if (!report.details) continue;
       if (report.details->test_examples == 1 && settings_.ratio.estimated() && ++lone <= kNodesNamed)
-        warn(fmt::format("node {} has 1 test example, too few to estimate its class mix from; give it more", node + 1));
+        warn(fmt::format("{} has 1 test example, too few to estimate its class mix from; give it more", who(node)));
       if (report.details->missing.empty() || !settings_.ratio.weighted() || ++incomplete > kNodesNamed) continue;
       std::vector<std::string> missing;
       for (const Index c : report.details->missing) missing.push_back(task_.class_names[c]);
       warn(
-          fmt::format("node {} has no training example of {}: other nodes carry that weight{}", node + 1,
+          fmt::format("{} has no training example of {}: other nodes carry that weight{}", who(node),
                       missing.size() == 1 ? "class " + missing[0] : fmt::format("classes {}", fmt::join(missing, ", ")),
                       local ? ", and its own predictor cannot see it in its test data; a federated one can" : ""));
     }
@@ -260,12 +266,32 @@ class Coordinator {
                                {phase::kTraining, done, 1.0 / (settings_.rounds - first)});
       algorithm->server_update(outcome.sums);
       conversation_.count(outcome.contributed, round);
+      for (const NodeFailure& failure : outcome.failed) note_absence(failure);
       sums = std::move(outcome.sums);  // memory of the right size for the next
       state_.round = round;
       if (round % settings_.evaluate_every == 0 || round == settings_.rounds) evaluate(*algorithm);
       tell_checkpoint(whole_state);
     }
     whole_state();
+    warn_of_absences();
+  }
+
+  void note_absence(const NodeFailure& failure) {
+    auto found = std::find_if(state_.absences.begin(), state_.absences.end(),
+                              [&](const NodeAbsence& one) { return one.node == failure.node; });
+    if (found == state_.absences.end()) found = state_.absences.insert(found, {.node = failure.node});
+    ++found->rounds;
+    found->why = failure.sentence;
+  }
+
+  void warn_of_absences() {
+    Index named = 0;
+    for (const NodeAbsence& one : state_.absences)
+      if (++named <= kNodesNamed)
+        state_.warnings.push_back(fmt::format("{} took no part in {} of {} rounds, last since {}", who(one.node),
+                                              one.rounds, settings_.rounds, one.why));
+    if (named > kNodesNamed)
+      state_.warnings.push_back(fmt::format("{} more nodes took no part in some rounds", named - kNodesNamed));
   }
 
   /// Asks the nodes of a round, and again where the algorithm needs everybody and somebody is missing.
@@ -276,10 +302,13 @@ class Coordinator {
       follow_operator(schema);
       const std::vector<Index> cohort =
           sample_nodes(settings_, Stream::kCohort, static_cast<int>(request.round), all());
+      Patience patience = settings_.patience;
+      if (patience.quorum > 0 && algorithm.when_missing() == MissingNodes::kRepeat)
+        patience.quorum = std::ssize(cohort);
       try {
         sums.parts.resize(shape);
-        auto outcome = conversation_.ask<Train>(place, {.request = request, .nodes = cohort, .sums = std::move(sums)},
-                                                settings_.patience);
+        auto outcome =
+            conversation_.ask<Train>(place, {.request = request, .nodes = cohort, .sums = std::move(sums)}, patience);
         const Index quorum = quorum_of(std::ssize(cohort));
         const bool enough = std::ssize(outcome.contributed) >= quorum && !outcome.contributed.empty();
         if (!enough && settings_.patience.quorum == 0) outcome.failed.front().raise();

@@ -44,6 +44,13 @@ struct NodeRatio {
   double seconds = 0.0;                  // of training the predictor and estimating
 };
 
+/// A node without which rounds of training went on.
+struct NodeAbsence {
+  Index node = 0;
+  Index rounds = 0;
+  std::string why;  // the last time
+};
+
 /// The parts of the protocol, by the names that costs and progress are told under.
 namespace phase {
 inline constexpr const char* kJoin = "join";
@@ -81,6 +88,8 @@ struct FederationState {
   std::vector<Index> left_out;         // nodes that phases 1 and 2 were done without, in ascending order
   std::vector<PhaseCost> phases;
   std::vector<NodeEvaluation> history;
+  std::vector<NodeAbsence> absences;  // in no order
+  bool memory_at_nodes = false;       // set by a caller whose nodes keep what they remember themselves
   std::vector<std::string> warnings;  // what the user should know about nodes and classes
 };
 
@@ -105,8 +114,9 @@ struct FederationHooks {
 /// What the coordinator knows of the data, and what tells this run from another.
 struct FederationTask {
   ExampleShape shape;
-  std::vector<std::string> class_names;  // (m)
-  std::string run;                       // its name; nodes refuse a coordinator of another run
+  std::vector<std::string> class_names;      // (m)
+  std::string run;                           // its name; nodes refuse a coordinator of another run
+  std::vector<std::string> node_names = {};  // (K) for messages; empty: nodes are called by their numbers
 };
 
 /// Alg. 2: estimates ratios if the settings ask for any, then trains in rounds.

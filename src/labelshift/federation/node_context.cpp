@@ -84,7 +84,10 @@ RunFacts NodeContext::facts() const {
 
 NetSpec NodeContext::spec_of(const NetChoice& choice) const {
   const RunFacts known = facts();
-  if (!known.agreed) throw Error(ErrorKind::kPeer, "it was asked before the end of the handshake");
+  if (!known.agreed)
+    throw Error(ErrorKind::kPeer,
+                "it remembers nothing of the beginning of this run; give it the memory that it had then, or begin the "
+                "run again in another folder");
   return {.name = choice.name,
           .settings = choice.settings,
           .shape = train_data().shape,

@@ -8,6 +8,7 @@ namespace labelshift {
 /// What the coordinator learns of the nodes' data when they join.
 struct Census {
   std::vector<bool> tested;      // (K) whether a node has test examples
+  Index withheld = 0;            // nodes that keep their label mix to themselves
   Eigen::VectorXd holders;       // (m) K_c, how many nodes that take part hold class c
   Eigen::VectorXd pooled_prior;  // (m)
 };

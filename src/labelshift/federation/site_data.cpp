@@ -47,6 +47,37 @@ bool has(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// Those of the first that are not among the second: "the column dose", or "the columns dose, age".
+std::string columns_without(const std::vector<std::string>& columns, const std::vector<std::string>& others) {
+  std::vector<std::string> found;
+  for (const std::string& name : columns)
+    if (!has(others, name)) found.push_back(name);
+  return found.empty() ? "" : fmt::format("the column{} {}", found.size() == 1 ? "" : "s", fmt::join(found, ", "));
+}
+
+/// Throws if a table does not have the columns that all sites agreed on.
+void check_columns(const char* words, const Dataset& data, const std::vector<std::string>& columns) {
+  const std::string all =
+      fmt::format("the federation's columns are {}: look at the first line of the table, and at its separator",
+                  fmt::join(columns, ", "));
+  if (data.column_names.empty()) {
+    if (data.shape.size() != std::ssize(columns))
+      throw Error(ErrorKind::kInput, fmt::format("the {} of this site have {} columns without names, expected {}; {}",
+                                                 words, data.shape.size(), columns.size(), all));
+    return;
+  }
+  if (const std::string lacked = columns_without(columns, data.column_names); !lacked.empty())
+    throw Error(ErrorKind::kInput, fmt::format("the {} of this site lack {}; {}", words, lacked, all));
+  if (const std::string more = columns_without(data.column_names, columns); !more.empty())
+    throw Error(ErrorKind::kInput, fmt::format("the {} of this site have {} besides; {}", words, more, all));
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    if (data.column_names[i] != columns[i])
+      throw Error(ErrorKind::kInput,
+                  fmt::format("column {} of the {} of this site is {}, expected {}; give all columns the same names in "
+                              "the same order",
+                              i + 1, words, data.column_names[i], columns[i]));
+}
+
 std::string shape_text(const ExampleShape& shape) {
   return fmt::format("{} x {} x {}", shape.channels, shape.height, shape.width);
 }
@@ -97,16 +128,13 @@ void SiteData::check_part(const Part& part, const DataSettings& federation) cons
                               part.words, name, fmt::join(federation.classes, ", ")));
   const Dataset& data = *part.data;
   const ExampleShape shape = federation.shape.value_or(ExampleShape{.width = std::ssize(federation.columns)});
+  const bool table = data.shape.channels == 1 && data.shape.height == 1;
+  if (!federation.columns.empty() && table) check_columns(part.words, data, federation.columns);
   if (data.shape != shape)
-    throw Error(ErrorKind::kInput, fmt::format("the {} of this site have examples of {} values, expected {}",
-                                               part.words, shape_text(data.shape), shape_text(shape)));
-  if (federation.columns.empty() || data.column_names.empty()) return;
-  for (std::size_t i = 0; i < federation.columns.size(); ++i)
-    if (data.column_names[i] != federation.columns[i])
-      throw Error(ErrorKind::kInput,
-                  fmt::format("column {} of the {} of this site is {}, expected {}; give all columns the same names in "
-                              "the same order",
-                              i + 1, part.words, data.column_names[i], federation.columns[i]));
+    throw Error(ErrorKind::kInput,
+                fmt::format("the {} of this site have examples of {} values (channels x height x width), expected {}; "
+                            "bring all to one shape, or have the federation's mended",
+                            part.words, shape_text(data.shape), shape_text(shape)));
 }
 
 SiteNode SiteData::in_terms_of(const DataSettings& federation) {

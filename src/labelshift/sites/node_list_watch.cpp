@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "labelshift/core/base/error.hpp"
 
@@ -38,22 +39,19 @@ void NodeListWatch::look() {
 }
 
 void NodeListWatch::apply(const std::vector<ListedNode>& list) {
-  const auto listed = [&](const std::string& name) {
-    return std::find_if(list.begin(), list.end(), [&](const ListedNode& node) { return node.name == name; });
-  };
+  std::set<std::string_view> in, known(names_.begin(), names_.end());
+  known.insert(too_late_.begin(), too_late_.end());
+  for (const ListedNode& node : list)
+    if (!node.excluded) in.insert(node.name);
   for (std::size_t i = 0; i < names_.size(); ++i) {
-    const auto found = listed(names_[i]);
-    const bool out = found == list.end() || found->excluded;
+    const bool out = !in.contains(names_[i]);
     if (out == out_[i]) continue;
     out_[i] = out;
     out ? engine_.lock_out(names_[i]) : engine_.readmit(names_[i]);
     log_(fmt::format("{} is {} by {}", names_[i], out ? "locked out" : "let in again", path_));
   }
   for (const ListedNode& node : list) {
-    const auto is = [&](const std::string& name) { return name == node.name; };
-    if (node.excluded || std::any_of(names_.begin(), names_.end(), is) ||
-        std::any_of(too_late_.begin(), too_late_.end(), is))
-      continue;
+    if (node.excluded || known.contains(node.name)) continue;
     too_late_.push_back(node.name);
     log_(fmt::format("{} is new in {}, and can take part in a run that is not begun yet", node.name, path_));
   }

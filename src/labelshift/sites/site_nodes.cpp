@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kFirstComplaint =
     std::chrono::seconds(5);  // about who is waited for; then after twice as long each time
 
-constexpr Index kFewestMasked = 3;
+constexpr std::size_t kMostNames = 10;  // in a message
 
 const char* task_name(TaskKind task) {
   switch (task) {
@@ -61,6 +61,7 @@ class SiteEngine : public Engine {
     status_.run = std::filesystem::path(task.folder).filename().string();
     status_.rounds = settings.rounds;
     status_.nodes = engine.nodes();
+    for (const GrpcNodeStatus& node : engine.status().nodes) names_.push_back(node.name);
   }
 
   Index nodes() const override { return engine_.nodes(); }
@@ -68,7 +69,10 @@ class SiteEngine : public Engine {
   CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
                     const Patience& patience, const Observer& observer) override {
     const auto task = static_cast<TaskKind>(request.task);
-    if (task == TaskKind::kHello) announce(from_bytes<Hello::Request>(request.body).run);
+    if (task == TaskKind::kHello) {
+      announce(from_bytes<Hello::Request>(request.body).run);
+      for (const Addressee& one : cohort) status_.round = std::max(status_.round, static_cast<int>(one.counted));
+    }
     Patience patient = patience;
     if (!patient.give_up) patient.give_up = options_.give_up_after;
     status_.task = task_name(task);
@@ -82,15 +86,19 @@ class SiteEngine : public Engine {
     const auto cause = std::find_if_not(outcome.failed.begin(), outcome.failed.end(), is_bystander);
     for (NodeFailure& failure : outcome.failed) blame(failure);
     // Whoever needs everybody hears of the first that failed, which need not be the one that made the others fail.
-    if (patient.quorum == 0 && cause != outcome.failed.end()) cause->raise();
+    if (patient.quorum == 0 && cause != outcome.failed.end()) {
+      if (cause->sentence.starts_with("it is not connected"))
+        cause->sentence += "; start it there, or list it with exclude = true and begin again without it";
+      cause->raise();
+    }
     // A quorum that did not come in all this time will not be asked for again.
     if (std::ssize(outcome.contributed) < patient.quorum && Clock::now() - started_ >= *patient.give_up)
       throw Error(
           ErrorKind::kPeer,
           fmt::format("gave up after {:.0f} s: {} of {} nodes have answered, expected at least {}; the first that "
-                      "has not is {}",
+                      "has not is {}: {}",
                       std::chrono::duration<double>(*patient.give_up).count(), outcome.contributed.size(),
-                      cohort.size(), patient.quorum, outcome.failed.front().sentence));
+                      cohort.size(), patient.quorum, outcome.failed.front().name, outcome.failed.front().sentence));
     if (task == TaskKind::kTrain) note_round(static_cast<int>(request.round));
     if (task == TaskKind::kEvaluate) note_evaluation(outcome);
     tell_status(/*now=*/task == TaskKind::kEvaluate || status_.round == status_.rounds);
@@ -105,9 +113,7 @@ class SiteEngine : public Engine {
   }
 
   void announce(const std::string& run) {
-    std::vector<std::string> names;
-    for (const GrpcNodeStatus& node : engine_.status().nodes) names.push_back(node.name);
-    if (options_.masked) masked_ = with_masks(engine_, {.run = run, .names = std::move(names)});
+    if (options_.masked) masked_ = with_masks(engine_, {.run = run, .names = names_});
     RunSettings said = task_.settings;
     said.federation = settings_;
     if (options_.announcing) options_.announcing(run, task_);
@@ -115,10 +121,8 @@ class SiteEngine : public Engine {
   }
 
   void blame(NodeFailure& failure) const {
-    const GrpcStatus now = engine_.status();
-    const std::string& name = now.nodes[static_cast<std::size_t>(failure.node)].name;
-    failure.sentence = failure.kind ? fmt::format("{}: {}", name, failure.sentence)
-                                    : fmt::format("{}: an internal error there: {}", name, failure.sentence);
+    failure.name = names_[static_cast<std::size_t>(failure.node)];
+    if (!failure.kind) failure.sentence = "an internal error there: " + failure.sentence;
     failure.kind = ErrorKind::kPeer;
     failure.remedy = Remedy::kNone;  // which is of the command at the site
   }
@@ -160,11 +164,18 @@ class SiteEngine : public Engine {
     const double waited = std::chrono::duration<double>(Clock::now() - started_).count();
     complaint_ = started_ + 2 * (complaint_ - started_);
     std::vector<std::string> whom;
-    for (const GrpcNodeStatus& node : engine_.status().nodes)
-      if (node.awaited && node.allowed) whom.push_back(node.name + (node.connected ? "" : " (not connected)"));
-    if (!whom.empty())
-      options_.log(fmt::format("{}: waiting for {} since {:.0f} s ({})", status_.run, fmt::join(whom, ", "), waited,
-                               status_.task));
+    std::size_t away = 0;
+    for (const GrpcNodeStatus& node : engine_.status().nodes) {
+      if (!node.awaited || !node.allowed) continue;
+      whom.push_back(node.name + (node.connected ? "" : " (not connected)"));
+      if (!node.connected) ++away;
+    }
+    if (whom.empty()) return;
+    const std::string hint = away > 0 && !options_.invitation.empty()
+                                 ? fmt::format("; start {} there: {}", away == 1 ? "it" : "them", options_.invitation)
+                                 : "";
+    options_.log(fmt::format("{}: waiting for {} since {:.0f} s ({}){}", status_.run, some_names(whom), waited,
+                             status_.task, hint));
   }
 
   void tell_status(bool now) {
@@ -187,6 +198,7 @@ class SiteEngine : public Engine {
   const FederationSettings& settings_;
   const FederatedData& data_;
   const SiteNodesOptions& options_;
+  std::vector<std::string> names_;  // (K)
   SiteStatus status_;
   Clock::time_point told_, started_, complaint_, first_round_done_;
   int first_round_ = 0;  // of this process
@@ -202,8 +214,11 @@ class SiteNodes : public RunNodes {
     const Index in = engine_.nodes() - std::ssize(left_out());
     if (options_.masked && in < kFewestMasked)
       throw Error(ErrorKind::kUsage,
-                  fmt::format("found {} nodes, expected at least {}: of a sum of two, each would know the other's part",
+                  fmt::format("found {} nodes, and masks need at least {}: of a sum of two, each would know the "
+                              "other's part; add some",
                               in, kFewestMasked));
+    if (task_.settings.data.at_sites())
+      for (const GrpcNodeStatus& node : engine_.status().nodes) data_.node_names.push_back(node.name);
   }
 
   /// Those whom the engine does not let in; who is let in again counts once it is there.
@@ -228,11 +243,17 @@ class SiteNodes : public RunNodes {
   GrpcEngine& engine_;
   const RunTask task_;
   const SiteNodesOptions options_;
-  const FederatedData data_;
+  FederatedData data_;
   std::vector<bool> out_ = std::vector<bool>(static_cast<std::size_t>(engine_.nodes()));
 };
 
 }  // namespace
+
+std::string some_names(const std::vector<std::string>& names) {
+  const std::size_t shown = std::min(names.size(), kMostNames);
+  const std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<Index>(shown), ", "));
+  return shown == names.size() ? text : fmt::format("{} and {} others", text, names.size() - shown);
+}
 
 std::unique_ptr<RunNodes> open_site_nodes(GrpcEngine& engine, const RunTask& task, SiteNodesOptions options) {
   return std::make_unique<SiteNodes>(engine, task, std::move(options));

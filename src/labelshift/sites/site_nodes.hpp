@@ -11,12 +11,18 @@
 
 namespace labelshift {
 
+inline constexpr Index kFewestMasked = 3;  // nodes: of a sum of two, each would know the other's part
+
+/// Names with commas between them, of which at most ten are said.
+std::string some_names(const std::vector<std::string>& names);
+
 struct SiteNodesOptions {
   bool masked = true;  // sums of phases 1 and 2 are taken under masks; nodes must do the same
   std::chrono::milliseconds give_up_after{std::chrono::hours(1)};  // where the run itself does not say
   std::chrono::milliseconds between_statuses{1000};                // at least
   SiteStatusSink status;                                           // told how far it is; empty: nobody
   GrpcLog log;                                                     // told whom it waits for; empty: nobody
+  std::string invitation;      // what to type where a node is that is not connected; empty: nothing is said of it
   std::function<void()> tick;  // called several times a second while nodes are awaited; empty: nothing
   /// Called before a run is announced, under the name that nodes will hear; empty: nothing.
   std::function<void(const std::string& run, const RunTask& task)> announcing;

@@ -38,7 +38,12 @@ constexpr int kMostRefusals = 100;               // of messages of one stream, b
 constexpr std::uint64_t kPackedOverhead = 4096;  // that a codec may add to what it packs
 
 std::string milliseconds_text(Clock::duration time) {
+  if (time >= std::chrono::seconds(1)) return fmt::format("{:g} s", std::chrono::duration<double>(time).count());
   return fmt::format("{}", std::chrono::duration_cast<std::chrono::milliseconds>(time));
+}
+
+std::string locked_out_text(const std::string& name) {
+  return fmt::format("{} is locked out by the coordinator's list of nodes; ask who runs it", shown(name));
 }
 
 class Coordinator;
@@ -199,6 +204,13 @@ struct CallState {
     return phase == Phase::kUnasked || phase == Phase::kAsked || phase == Phase::kReceiving;
   }
   bool hopeless() const { return failed + quorum > cohort.size(); }
+  /// Whether nobody is left but nodes that were away all the time.
+  bool only_absent_left() const {
+    if (over || checking > 0 || settled() == cohort.size()) return false;
+    for (std::size_t i = 0; i < cohort.size(); ++i)
+      if (open(i) && positions[i].counted) return false;
+    return true;
+  }
   void fail(std::size_t position, NodeFailure failure) {
     Position& one = positions[position];
     if (one.phase == Phase::kChecking) --checking;
@@ -484,7 +496,7 @@ void Coordinator::lock_out(const std::string& name) {
   seat.allowed = false;
   if (const auto session = seat.session) {
     log_->of_node(fmt::format("locked out {}", who(*session)));
-    turn_away(*session, StatusCode::PERMISSION_DENIED, "it is locked out");
+    turn_away(*session, StatusCode::PERMISSION_DENIED, locked_out_text(name));
   }
   if (call_)
     if (const auto position = call_->position_of(node); position && call_->open(*position)) {
@@ -583,16 +595,17 @@ void Coordinator::handle(Session& session, peer::Hello& hello) {
   const auto found = numbers_.find(hello.name);
   if (found == numbers_.end())
     return turn_away(session, StatusCode::PERMISSION_DENIED,
-                     fmt::format("the name {} is not on the list of nodes", shown(hello.name)));
+                     fmt::format("the name {} is not on the list of nodes; ask who runs the coordinator to add it",
+                                 shown(hello.name)));
   const Index node = found->second;
   Seat& seat = seats_[static_cast<std::size_t>(node)];
-  if (!seat.allowed)
-    return turn_away(session, StatusCode::PERMISSION_DENIED, fmt::format("{} is locked out", shown(hello.name)));
+  if (!seat.allowed) return turn_away(session, StatusCode::PERMISSION_DENIED, locked_out_text(hello.name));
   if (seat.session) {
     if (seat.session->id != hello.session)
       return turn_away(session, StatusCode::ALREADY_EXISTS,
-                       fmt::format("a node with the name {} is connected already, from {}", shown(hello.name),
-                                   seat.session->address));
+                       fmt::format("a node with the name {} is connected already, from {}; stop one of the two, or "
+                                   "give this one a certificate of its own",
+                                   shown(hello.name), seat.session->address));
     const auto before = seat.session;  // the same process: its old connection is lost, which has not been noticed here
     detach(*before);
     before->end({StatusCode::ABORTED, "the node has come back"});
@@ -847,7 +860,10 @@ void Coordinator::stop_call(CallState& call, const std::string& why) {
     if (!call.open(i)) continue;
     const Index node = call.cohort[i].node;
     const auto& session = seats_[static_cast<std::size_t>(node)].session;
-    call.fail(i, {node, ErrorKind::kPeer, session ? why : "it is not connected: " + why});
+    call.fail(i, {node, ErrorKind::kPeer,
+                  session       ? why
+                  : why.empty() ? "it is not connected"
+                                : "it is not connected: " + why});
     if (!session) continue;
     session->forget_call();
     session->send(cancel, true);
@@ -879,12 +895,16 @@ CohortOutcome Coordinator::run(const Request& request, std::span<const Addressee
     else if (seat.session)
       ask(*seat.session, i);
   }
+  // A node that was away when its round began and did not come in time does not hold up the others to their deadline.
+  const auto goes_on_without = [&] {
+    return patience.deadline && call.contributed >= quorum && call.only_absent_left();
+  };
   bool stopped = false;
   std::exception_ptr observer_failure;
   Clock::time_point told = started;
   for (bool finished = false; !finished;) {
     changed_.wait_until(lock, std::max(told, started) + kObserverInterval,
-                        [&] { return call.finished() || !call.to_skip.empty() || call.broken; });
+                        [&] { return call.finished() || !call.to_skip.empty() || call.broken || goes_on_without(); });
     if (!call.to_skip.empty()) {
       const std::vector<Index> skipped = std::exchange(call.to_skip, {});
       lock.unlock();
@@ -906,6 +926,7 @@ CohortOutcome Coordinator::run(const Request& request, std::span<const Addressee
         awaited = awaited || (call.open(i) && seats_[static_cast<std::size_t>(cohort[i].node)].session);
       if (!awaited) stop_call(call, "its answer was not waited for, since others failed");
     }
+    if (goes_on_without()) stop_call(call, "");
     const Clock::duration waited = Clock::now() - started;
     if (!call.over)
       for (const auto& limit :

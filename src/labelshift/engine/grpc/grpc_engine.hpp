@@ -54,7 +54,8 @@ struct GrpcStatus {
 
 /// Nodes that dial in over gRPC. The coordinator listens from its construction on. run() asks every node of a cohort
 /// that is connected, and those who come later as they come, for as long as its patience lasts. A node that falls out
-/// and comes back is asked again, with the same serial; whatever it sends, it counts once.
+/// and comes back is asked again, with the same serial; whatever it sends, it counts once. Where there is a deadline,
+/// a node that was away from the beginning is not waited for once a quorum and all who were asked have answered.
 ///
 /// Nobody is believed: under TLS a node is who its certificate says, lengths are checked before anything is allocated,
 /// and what breaks the protocol ends the stream of its node, which has failed. All members may be called on any thread,

@@ -138,6 +138,7 @@ struct Seat {
   Clock::time_point next_try = Clock::now();
   Clock::time_point reached = Clock::now();  // the last time
   std::string trouble;                       // why it could not be, last
+  bool refused = false;                      // and it was the coordinator who said so
   std::optional<peer::Card> card;
   std::shared_ptr<RunPrograms> programs;
   std::shared_ptr<Job> incoming;  // a request that has not come whole
@@ -305,16 +306,53 @@ void NodeHost::connect(Seat& seat) {
   seat.stream->send(peer::to_buffer(hello));
 }
 
-/// The words of gRPC, which are made for programmers, or of the coordinator.
-std::string reason_of(const grpc::Status& status) {
+std::string duration_text(std::chrono::milliseconds time) {
+  return time < std::chrono::seconds(1) ? fmt::format("{}", time)
+                                        : fmt::format("{:g} s", std::chrono::duration<double>(time).count());
+}
+
+/// What gRPC says, for programmers, in a sentence with what to do, and its own words behind.
+struct Translation {
+  const char* grpc;  // a part of its words
+  const char* sentence;
+};
+constexpr Translation kTranslations[] = {
+    {"is not in peer certificate",
+     "the coordinator's certificate is not for the host that was dialled; dial one that it is for, or have it made "
+     "again for this one"},
+    {"Ssl handshake failed",
+     "the coordinator's certificate has expired or is not signed by the authority that is believed here, or it speaks "
+     "no TLS; look at the port, and take ca.pem from who made the coordinator's certificate"},
+    {"Connection refused",
+     "nobody listens there; look whether the coordinator runs, and at the host and port of its line \"listening on\""},
+    {"DNS resolution failed", "no machine is known by this name; look how the host is spelt"},
+    {"Failed parsing HTTP/2", "who listens there is no coordinator, or one with certificates; look at the port"},
+    {"No route to host", "the network has no way there; look at the host, and at the network of this machine"},
+    {"Network is unreachable", "the network has no way there; look at the host, and at the network of this machine"},
+    {"Handshake read failed",
+     "nothing came back in time, or no TLS; look at the port, and whether a firewall is between"},
+    {"imed out", "nothing came back in time; look at the host and port, and whether a firewall is between"},
+    {"imeout", "nothing came back in time; look at the host and port, and whether a firewall is between"},
+};
+
+/// Why a connection could not be, or ended after the node had been let in.
+std::string reason_of(const grpc::Status& status, bool attended) {
   const std::string& words = status.error_message();
   const auto says = [&](const char* what) { return words.find(what) != std::string::npos; };
-  if (says("is not in peer certificate")) return "the coordinator's certificate is not for the host that was dialled";
-  if (says("Ssl handshake failed"))
-    return "the coordinator's certificate has expired or is not signed by the authority that is believed here, or it "
-           "speaks no TLS";
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && says("Socket closed"))
-    return "the coordinator closed the connection; if it does so at once, it does not believe the node's certificate";
+  const auto translated = [&](const std::string& sentence) {
+    return fmt::format("{} ({})", sentence, printable(words.substr(0, 300)));
+  };
+  for (const Translation& one : kTranslations)
+    if (says(one.grpc)) return translated(one.sentence);
+  using grpc::StatusCode;
+  if (status.error_code() == StatusCode::UNIMPLEMENTED)
+    return translated("who listens there is no coordinator; look at the port");
+  if (status.error_code() == StatusCode::DEADLINE_EXCEEDED && !attended)
+    return translated("nothing came back in time; look whether the coordinator is busy");
+  if (status.error_code() == StatusCode::UNAVAILABLE && says("Socket closed"))
+    return translated(attended ? "the connection broke"
+                               : "the coordinator closed the connection at once; it wants a certificate, or does not "
+                                 "believe this one, or is none: its own messages say more");
   return printable(words.substr(0, 300));
 }
 
@@ -334,20 +372,24 @@ void NodeHost::lost(Stream& stream, const grpc::Status& status) {
       seat.failures = 0;
     }
     if (!seat.done && !closing_) {
-      seat.trouble = stream.reason.empty() ? reason_of(status) : stream.reason;
+      seat.trouble = stream.reason.empty() ? reason_of(status, attended) : stream.reason;
       if (seat.trouble.empty()) seat.trouble = "the connection ended";
       // Twice as long each time, and between half and all of that by chance, so that a thousand nodes do not come at
       // once.
       const bool refused = status.error_code() == grpc::StatusCode::PERMISSION_DENIED ||
                            status.error_code() == grpc::StatusCode::FAILED_PRECONDITION ||
                            status.error_code() == grpc::StatusCode::UNAUTHENTICATED;
+      seat.refused = refused || status.error_code() == grpc::StatusCode::ALREADY_EXISTS;
       auto pause = settings_.longest_pause;
       if (!refused) pause = std::min(pause, settings_.first_pause * (std::int64_t{1} << std::min(seat.failures, 20)));
       ++seat.failures;
       seat.next_try =
           Clock::now() + std::chrono::duration_cast<Clock::duration>(pause * (0.5 + 0.5 * jitter_.uniform()));
-      log_.of_node(fmt::format("{}: {} {}: {}", seat.name, attended ? "lost" : "could not reach", endpoint_.text(),
-                               seat.trouble));
+      log_.of_node(fmt::format("{}: {} {}: {}", seat.name,
+                               seat.refused ? "was refused by"
+                               : attended   ? "lost"
+                                            : "could not reach",
+                               endpoint_.text(), seat.trouble));
     }
   }
   changed_.notify_all();
@@ -365,9 +407,10 @@ GrpcEnd NodeHost::serve(const std::function<bool()>& stop) {
     for (const auto& seat : seats_) {
       if (seat->done || seat->accepted) continue;
       if (now - seat->reached > settings_.give_up_after)
-        throw Error(ErrorKind::kPeer,
-                    fmt::format("{} could not reach the coordinator at {} for {}: {}", seat->name, endpoint_.text(),
-                                settings_.give_up_after, seat->trouble.empty() ? "it did not answer" : seat->trouble));
+        throw Error(ErrorKind::kPeer, fmt::format("{} {} the coordinator at {} for {}: {}", seat->name,
+                                                  seat->refused ? "was refused by" : "could not reach",
+                                                  endpoint_.text(), duration_text(settings_.give_up_after),
+                                                  seat->trouble.empty() ? "it did not answer" : seat->trouble));
       if (seat->stream || seat->next_try > now || dialling >= kMostDialling) continue;
       connect(*seat);
       ++dialling;

@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <system_error>
@@ -69,6 +71,22 @@ peer::Digest digest_of(const std::string& bytes) {
   return peer::digest_of(std::as_bytes(std::span(bytes)));
 }
 
+/// What follows the last line end of a regular file; nothing of another file, or where that is too long to be a line.
+std::string tail_of(const std::string& path) {
+  constexpr off_t kLongest = 1 << 16;
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return "";
+  std::string text;
+  struct stat status {};
+  if (::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
+    text.resize(static_cast<std::size_t>(std::min(status.st_size, kLongest)));
+    const ssize_t read = ::pread(descriptor, text.data(), text.size(), status.st_size - std::ssize(text));
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(read, 0)));
+  }
+  ::close(descriptor);
+  return text.substr(text.rfind('\n') + 1);
+}
+
 }  // namespace
 
 SentLog::SentLog(const std::string& path) : path_(path) {
@@ -78,6 +96,19 @@ SentLog::SentLog(const std::string& path) : path_(path) {
     throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be written ({}); give the log of what leaves this node "
                                                 "another place",
                                                 path, std::generic_category().message(errno)));
+  mend();
+}
+
+/// A line that was not written whole, for want of room, is taken away: what it was to say never left. What looks like
+/// anything else is ended, so that the next line is one.
+void SentLog::mend() {
+  const std::string tail = tail_of(path_);
+  if (tail.empty()) return;
+  struct stat status {};
+  if (tail.starts_with("{\"time\":") && !Json::accept(tail) && ::fstat(descriptor_, &status) == 0 &&
+      ::ftruncate(descriptor_, status.st_size - std::ssize(tail)) == 0)
+    return;
+  write("");
 }
 
 SentLog::~SentLog() {
@@ -120,14 +151,22 @@ void SentLog::failure(const std::string& node, const peer::CallId& call, std::ui
 void SentLog::write(const std::string& line) {
   const std::string text = line + '\n';
   const std::lock_guard lock(mutex_);
+  struct stat before {};
+  ::fstat(descriptor_, &before);
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t written = ::write(descriptor_, text.data() + at, text.size() - at);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0)
+    if (written <= 0) {
+      const int error = errno;
+      struct stat after {};
+      if (::fstat(descriptor_, &after) == 0 && after.st_size == before.st_size + static_cast<off_t>(at))
+          [[maybe_unused]]
+        const int ignored = ::ftruncate(descriptor_, before.st_size);  // else the next start does it
       throw Error(ErrorKind::kSystem,
                   fmt::format("{}: cannot be written ({}); nothing leaves this node that is not logged there, so "
                               "make room and start it again",
-                              path_, std::generic_category().message(errno)));
+                              path_, std::generic_category().message(error)));
+    }
     at += static_cast<std::size_t>(written);
   }
 }

@@ -13,7 +13,8 @@ namespace labelshift {
 ///   {"time":"2026-01-31T12:00:00.123Z","node":"north","kind":"answer","run":"r1","round":3,"serial":17,"task":"train",
 ///    "words":0,"numbers":2,"weights":44426,"packed_bytes":0,"report_bytes":0,"bytes":177752,"sha256":"..."}
 ///
-/// A failure has its sentence instead of the counts, a hello has neither. Several threads may write at once.
+/// A failure has its sentence instead of the counts, a hello has neither. Several threads may write at once. Lines are
+/// there whole or not at all: one that a full disk cut short is taken away, at the next start at the latest.
 class SentLog {
  public:
   /// Throws Error{kSystem} if the file cannot be appended to; an empty path: nothing is logged.
@@ -35,6 +36,7 @@ class SentLog {
                const std::string& bytes, bool again);
 
  private:
+  void mend();
   void write(const std::string& line);
   const std::string path_;
   std::mutex mutex_;
