@@ -49,13 +49,14 @@ struct NodeFailure {
   std::optional<ErrorKind> kind;  // nothing: a bug of ours
   std::string sentence;           // without the node's name
   Remedy remedy = Remedy::kNone;
+  bool bystander = false;  // it failed only because others had
 
   /// Throws it, as of this node.
   [[noreturn]] void raise() const;
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit& visit) {
-    visit(self.node, self.kind, self.sentence, self.remedy);
+    visit(self.node, self.kind, self.sentence, self.remedy, self.bystander);
   }
 };
 

@@ -298,7 +298,7 @@ class Coordinator final : public GrpcEngine, pb::Federation::WithRawCallbackMeth
   void break_off(Session& session, const std::string& why);
   void leave_unread(Session& session, const CallId& call, std::uint64_t size, const std::string& why);
   void detach(Session& session);
-  void stop_call(CallState& call, const std::string& why);
+  void stop_call(CallState& call, const std::string& why, bool bystanders = false);
   void admit_held();
   std::uint64_t receiving() const;
   void work(const std::stop_token& stop);
@@ -839,7 +839,7 @@ void Coordinator::check(Work work) {
 // ---- a request
 
 /// Nobody who has not answered is waited for any more.
-void Coordinator::stop_call(CallState& call, const std::string& why) {
+void Coordinator::stop_call(CallState& call, const std::string& why, bool bystanders) {
   if (call.over) return;
   call.over = true;
   const ByteBuffer cancel = peer::to_buffer(peer::encode(peer::FromCoordinator(peer::Cancel{call.id})));
@@ -847,7 +847,8 @@ void Coordinator::stop_call(CallState& call, const std::string& why) {
     if (!call.open(i)) continue;
     const Index node = call.cohort[i].node;
     const auto& session = seats_[static_cast<std::size_t>(node)].session;
-    call.fail(i, {node, ErrorKind::kPeer, session ? why : "it is not connected: " + why});
+    call.fail(i,
+              {node, ErrorKind::kPeer, session ? why : "it is not connected: " + why, Remedy::kNone, bystanders});
     if (!session) continue;
     session->forget_call();
     session->send(cancel, true);
@@ -904,7 +905,7 @@ CohortOutcome Coordinator::run(const Request& request, std::span<const Addressee
       bool awaited = false;
       for (std::size_t i = 0; i < first; ++i)
         awaited = awaited || (call.open(i) && seats_[static_cast<std::size_t>(cohort[i].node)].session);
-      if (!awaited) stop_call(call, "its answer was not waited for, since others failed");
+      if (!awaited) stop_call(call, "its answer was not waited for, since others failed", /*bystanders=*/true);
     }
     const Clock::duration waited = Clock::now() - started;
     if (!call.over)
