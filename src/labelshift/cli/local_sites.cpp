@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "labelshift/cli/site_options.hpp"
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/data/files/errno_text.hpp"
 #include "labelshift/data/files/input_file.hpp"
@@ -97,6 +98,7 @@ LocalSites::LocalSites(const Experiment& experiment, std::string memory) : memor
   for (Index node = 0; node < nodes; ++node) order.nodes.push_back(node_name(node));
   make_certificates(order);
   const TlsFolder own = read_tls_folder(order.folder + "/coordinator");
+  raise_file_limit();
   engine_ = make_grpc_engine({.listen = fmt::format("{}:0", kHost),
                               .tls = TlsIdentity{own.authority, own.certificate, own.key},
                               .names = order.nodes});
