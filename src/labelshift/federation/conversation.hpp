@@ -28,7 +28,8 @@ class Conversation {
       : engine_(engine), facts_(facts), hooks_(hooks), state_(state) {
     for (Index node = 0; node < engine.nodes(); ++node) all_.push_back(node);
     state_.counted.resize(all_.size());
-    durable_ = state_.counted;
+    saved_ = state_.counted;
+    durable_ = hooks.may_go_back_twice ? std::vector<std::uint64_t>(all_.size()) : saved_;
   }
 
   std::span<const Index> all() const { return all_; }
@@ -88,7 +89,10 @@ class Conversation {
     for (const TaskReport<Task>& one : contributed) state_.counted[one.node] = static_cast<std::uint64_t>(round);
   }
   /// Nodes may forget what came before.
-  void make_durable() { durable_ = state_.counted; }
+  void make_durable() {
+    durable_ = hooks_.may_go_back_twice ? saved_ : state_.counted;
+    saved_ = state_.counted;
+  }
 
  private:
   PhaseCost& cost_of(const char* name) {
@@ -102,6 +106,7 @@ class Conversation {
   const FederationHooks& hooks_;
   FederationState& state_;
   std::vector<Index> all_;
+  std::vector<std::uint64_t> saved_;    // (K) state_.counted when it was last saved
   std::vector<std::uint64_t> durable_;  // (K) of state_.counted, what is safe
 };
 

@@ -92,6 +92,8 @@ struct FederationHooks {
   /// Called after phase 2 and after every round of training, while no node works. Returns whether nodes may forget what
   /// they need to go back to before this moment: it is saved, or their memory is saved with it.
   std::function<bool(const FederationMoment& moment)> checkpoint;
+  /// What is saved may turn out damaged: nodes keep what the moment before it needs, too.
+  bool may_go_back_twice = false;
 };
 
 /// What the coordinator knows of the data, and what tells this run from another.
