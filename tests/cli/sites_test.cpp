@@ -79,11 +79,14 @@ checkpoint-every = 2
   CommandResult sites(const std::string& script) const {
     return shell(R"(trap 'kill -9 $(jobs -p) 2> /dev/null' EXIT
 certs() { labelshift certs trial --nodes site-1,site-2,site-3 > /dev/null; }
-listen=127.0.0.1:0; output=r; patience=60
+listen=127.0.0.1:0; output=r; patience=60; files=$(ulimit -n); size=unlimited; die=
 coordinator() {  # OPTIONS: begins to listen, and sets $coordinator and $address
   rm -f coordinator.err  # of one before
-  labelshift coordinator study.toml --listen $listen --nodes nodes.toml --tls trial/coordinator --output $output \
-    --give-up-after $patience --status status.jsonl "$@" > coordinator.out 2> coordinator.err & coordinator=$!
+  (ulimit -n $files; ulimit -f $size; trap '' XFSZ  # so that writing fails instead
+   [ -z "$die" ] || export LD_PRELOAD=)" LABELSHIFT_DIE_WHILE_SAVING R"( DIE_AT=$die
+   exec labelshift coordinator study.toml --listen $listen --nodes nodes.toml --tls trial/coordinator \
+     --output $output --give-up-after $patience --status status.jsonl "$@") > coordinator.out 2> coordinator.err &
+  coordinator=$!
   await eval 'grep -q "listening on" coordinator.err || ! kill -0 $coordinator'
   address=$(sed -n 's/.*listening on \([^ ]*\) .*/\1/p' coordinator.err)
 }
@@ -107,13 +110,23 @@ ended() { wait $1; echo "$2 $?"; }
     return text;
   }
   /// The same sites as nodes of one process.
-  void run_in_process(const std::string& algorithm, int rounds = 10) const {
+  void run_in_process(const std::string& algorithm, int rounds) const { run_in_process(settings(algorithm, rounds)); }
+  void run_in_process(const std::string& said) const {
     std::string folders;
     for (int k = 1; k <= kSites; ++k)
       folders += fmt::format("{{train = \"site-{0}/train.csv\", test = \"site-{0}/test.csv\"}}, ", k);
-    file("local.toml", "name = \"study\"\n[data]\nfolders = [" + folders + "]\n" + settings(algorithm, rounds));
+    file("local.toml", "name = \"study\"\n[data]\nfolders = [" + folders + "]\n" + said);
     const CommandResult done = labelshift("run local.toml --output local");
     EXPECT_EQ(done.status, 0) << done.err;
+  }
+  void expect_bits_of_one_process(const std::string& algorithm) const {
+    for (const char* name : {"model.safetensors", "rounds.csv"})
+      EXPECT_EQ(result("r", algorithm, name), result("local", algorithm, name)) << name;
+  }
+  /// A study whose classes are in the order that one process finds, so that weights are too.
+  static std::string in_alphabet(std::string study) {
+    const std::string ours = "[\"ill\", \"well\", \"dead\"]";
+    return study.replace(study.find(ours), ours.size(), "[\"dead\", \"ill\", \"well\"]");
   }
 
   static constexpr const char* kClasses[] = {"dead", "ill", "well"};
@@ -149,15 +162,11 @@ TEST_F(Sites, TrainTheModelThatTheyWouldInOneProcess) {
     EXPECT_NE(line.value("task", ""), "target");
   }
 
-  file("study.toml", [&] {
-    std::string text = study("iw-erm");
-    const std::string ours = "[\"ill\", \"well\", \"dead\"]";
-    return text.replace(text.find(ours), ours.size(), "[\"dead\", \"ill\", \"well\"]");
-  }());
+  file("study.toml", in_alphabet(study("iw-erm")));
   const CommandResult again = sites(R"(output=again; coordinator; node 1; node 2; node 3
     ended $coordinator coordinator)");
   EXPECT_EQ(again.out, "coordinator 0\n") << all_said();
-  run_in_process("iw-erm");
+  run_in_process("iw-erm", 10);
   EXPECT_EQ(result("again", "iw-erm", "model.safetensors"), result("local", "iw-erm", "model.safetensors"));
   EXPECT_EQ(result("again", "iw-erm", "rounds.csv"), result("local", "iw-erm", "rounds.csv"));
   EXPECT_EQ(said("again/study/iw-erm-seed-0/rounds.csv").size() > 100, true);
@@ -224,6 +233,93 @@ TEST_F(Sites, GoOnAfterANodeWasKilled) {
     for k in 1 2 3; do rm -r memory-$k; node $k; done; ended $coordinator coordinator)");
   EXPECT_EQ(whole.out, "coordinator 0\n") << all_said();
   EXPECT_EQ(result("r", "scaffold", "model.safetensors"), result("whole", "scaffold", "model.safetensors"));
+}
+
+TEST_F(Sites, GoOnAfterTheCoordinatorWasKilledInPhase1) {
+  const auto slow = [](std::string text) {  // so that phase 1 takes longer than a second
+    return text.replace(text.find("epochs = 20"), 11, "epochs = 100000");
+  };
+  file("study.toml", in_alphabet(slow(study("iw-erm"))));
+  const CommandResult done = sites(R"(certs; coordinator; for k in 1 2 3; do node $k; done; listen=$address
+    await grep -q '"task":"ratio"' status.jsonl; kill -9 $coordinator; wait $coordinator
+    grep -c '"task":"train"' status.jsonl; ls r/study/*/checkpoint-*
+    coordinator --resume
+    ended $coordinator coordinator; for k in 1 2 3; do eval ended \$node_$k $k; done)");
+  EXPECT_EQ(done.out, "0\ncoordinator 0\n1 0\n2 0\n3 0\n") << all_said();
+  run_in_process(slow(settings("iw-erm", 10)));
+  expect_bits_of_one_process("iw-erm");
+}
+
+TEST_F(Sites, GoOnAfterTheCoordinatorWasKilledWhileItSaved) {
+  file("study.toml", in_alphabet(study("scaffold", 40)));
+  const CommandResult done = sites(R"(certs
+    for die in writing before after; do
+      coordinator --resume
+      [ $die != writing ] || { listen=$address; for k in 1 2 3; do node $k; done; }
+      ended $coordinator $die
+    done
+    die=; coordinator --resume
+    ended $coordinator coordinator; for k in 1 2 3; do eval ended \$node_$k $k; done)");
+  EXPECT_EQ(done.out, "writing 137\nbefore 137\nafter 137\ncoordinator 0\n1 0\n2 0\n3 0\n") << all_said();
+  run_in_process("scaffold", 40);
+  expect_bits_of_one_process("scaffold");
+}
+
+TEST_F(Sites, GoOnFromTheLastCheckpointWhenADiskWasFull) {
+  const auto large = [](std::string text) {  // so that a checkpoint is what does not fit
+    text.replace(text.find("net = \"logistic\""), 16, "net = \"mlp\"");
+    return text.replace(text.find("learning-rate = 0.1"), 19, "learning-rate = 0.01");
+  };
+  file("study.toml", in_alphabet(large(study("scaffold", 40))));
+  const CommandResult done = sites(R"(certs; coordinator; for k in 1 2 3; do node $k; done; listen=$address
+    await eval 'ls r/study/*/checkpoint-*'; kill $coordinator; wait $coordinator; rm status.jsonl
+    saved=$(ls -d r/study/*/checkpoint-*)
+    size=8; coordinator --resume; ended $coordinator full; tail -n 1 coordinator.err
+    now=$(ls -d r/study/*/checkpoint-*); [ "$saved" = "$now" ] && echo intact
+    size=unlimited; coordinator --resume
+    ended $coordinator coordinator; for k in 1 2 3; do eval ended \$node_$k $k; done)");
+  EXPECT_THAT(done.out, testing::MatchesRegex("full 5\nerror: .*file too large; .*\nintact\n"
+                                              "coordinator 0\n1 0\n2 0\n3 0\n"))
+      << all_said();
+  run_in_process(large(settings("scaffold", 40)));
+  expect_bits_of_one_process("scaffold");
+}
+
+TEST_F(Sites, GoOnFromTheCheckpointBeforeOneThatIsDamaged) {
+  file("study.toml", in_alphabet(study("scaffold", 200)));
+  const CommandResult done = sites(R"(certs; coordinator; for k in 1 2 3; do node $k; done; listen=$address
+    await eval '[ $(ls -d r/study/*/checkpoint-* | wc -l) = 2 ]'; kill -9 $coordinator; wait $coordinator
+    newest=$(ls -d r/study/*/checkpoint-* | sort -t - -k 4 -n | tail -n 1)
+    printf x | dd of=$newest/server.safetensors bs=1 seek=300 conv=notrunc 2> /dev/null
+    coordinator --resume
+    ended $coordinator coordinator; for k in 1 2 3; do eval ended \$node_$k $k; done)");
+  EXPECT_EQ(done.out, "coordinator 0\n1 0\n2 0\n3 0\n") << all_said();
+  EXPECT_THAT(said("coordinator.out") + said("coordinator.err"),
+              testing::ContainsRegex("checkpoint-[0-9]+ is damaged, so the run went on from checkpoint-[0-9]+"));
+  run_in_process("scaffold", 200);
+  expect_bits_of_one_process("scaffold");
+}
+
+TEST_F(Sites, AreServedWhileStrangersOpenHundredsOfConnections) {
+  file("study.toml", in_alphabet(study("iw-erm", 200)));
+  const CommandResult done = sites(R"(certs; files=128; coordinator
+    (for i in $(seq 600); do exec {line}<> /dev/tcp/${address%:*}/${address#*:}; done; touch there
+     while sleep 0.01; do exec {line}<> /dev/tcp/${address%:*}/${address#*:}; done) 2> strangers.err &
+    await test -e there
+    for k in 1 2 3; do node $k; done
+    await eval 'ls r/study/*/checkpoint-*'
+    ended $coordinator coordinator; for k in 1 2 3; do eval ended \$node_$k $k; done)");
+  EXPECT_EQ(done.out, "coordinator 0\n1 0\n2 0\n3 0\n") << all_said();
+  EXPECT_THAT(said("coordinator.err"), HasSubstr("connections that had not said who they are"));
+  run_in_process("iw-erm", 200);
+  expect_bits_of_one_process("iw-erm");
+}
+
+TEST_F(Sites, AreNotMoreThanTheCoordinatorMayHaveFilesFor) {
+  const CommandResult done = sites("certs; files=70; coordinator; ended $coordinator coordinator");
+  EXPECT_EQ(done.out, "coordinator 5\n");
+  EXPECT_THAT(said("coordinator.err"), HasSubstr("error: this process may open 70 files, and 3 nodes need 75; raise "
+                                                 "the limit with ulimit -n\n"));
 }
 
 TEST_F(Sites, AreLockedOutWhenTheyAreTakenOffTheList) {
@@ -350,7 +446,7 @@ TEST_F(Sites, AreAtLeastThreeUnderMasks) {
 class SitesOfEveryAlgorithm : public Sites, public testing::WithParamInterface<const char*> {};
 
 TEST_P(SitesOfEveryAlgorithm, GiveTheBitsOfOneProcessWhenTheyAreTriedOut) {
-  run_in_process(GetParam());
+  run_in_process(GetParam(), 10);
   const CommandResult done = shell("TMPDIR=$PWD labelshift run local.toml --engine grpc --output r");
   EXPECT_EQ(done.status, 0) << done.err;
   for (const char* name : {"model.safetensors", "rounds.csv", "experiment.toml"})

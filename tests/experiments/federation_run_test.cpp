@@ -510,7 +510,7 @@ TEST_F(FederationRun, SavesAndLoadsAStateToTheBit) {
   save_federation(path("run"), {.round = 40}, store);
   save_federation(path("run"), state, store);
   EXPECT_EQ(newest_checkpoint(path("run")), path("run/checkpoint-41"));
-  EXPECT_FALSE(fs::exists(path("run/checkpoint-40")));
+  EXPECT_TRUE(fs::exists(path("run/checkpoint-40")));  // should the other be damaged
   const FederationState loaded = load_federation(path("run/checkpoint-41"), loaded_store);
   EXPECT_EQ(loaded.data, "d");
   EXPECT_EQ(loaded.round, 41);
@@ -534,6 +534,30 @@ TEST_F(FederationRun, SavesAndLoadsAStateToTheBit) {
   EXPECT_TRUE(loaded.memory_at_nodes);
   EXPECT_EQ(loaded.warnings, state.warnings);
   EXPECT_EQ(recall_round(*loaded_store.of(4), 7).at("control"), (std::vector<float>{1.0f, 2.0f}));
+}
+
+TEST_F(FederationRun, GoesOnFromTheCheckpointBeforeADamagedOne) {
+  NodeStore store({.folder = path("store")});
+  for (const int round : {1, 2, 3}) {
+    remember_round(*store.of(0), static_cast<std::uint64_t>(round), {{"control", {1.0f}}});
+    save_federation(path(""), {.round = round, .parameters = {1.0f}}, store);
+  }
+  EXPECT_FALSE(fs::exists(path("checkpoint-1")));
+  EXPECT_EQ(load_last_federation(path(""), store).damage, std::nullopt);
+  for (const char* part : {"checkpoint-3/server.safetensors", "checkpoint-3/nodes/nodes.bin"}) {
+    SCOPED_TRACE(part);
+    std::string bytes = bytes_of(path(part));
+    bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 0x40);
+    const std::string good = bytes_of(path(part));
+    file(part, bytes);
+    const SavedFederation saved = load_last_federation(path(""), store);
+    EXPECT_EQ(saved.state.round, 2);
+    EXPECT_EQ(saved.checkpoint, path("checkpoint-2"));
+    EXPECT_EQ(saved.damage, path("checkpoint-3") + " is damaged, so the run went on from checkpoint-2");
+    file(part, good);
+  }
+  for (const char* part : {"checkpoint-2/server.safetensors", "checkpoint-3/server.safetensors"}) file(part, "");
+  EXPECT_THROW(load_last_federation(path(""), store), Error);
 }
 
 TEST_F(FederationRun, RefusesADamagedCheckpoint) {

@@ -130,6 +130,7 @@ void coordinate(const CoordinatorOptions& options) {
   const LineFile status(options.status);
   use_one_torch_thread();
   keep_freed_memory();
+  raise_file_limit();
   std::optional<Progress> progress(std::in_place);
   const std::unique_ptr<GrpcEngine> engine =
       make_grpc_engine({.listen = options.listen, .tls = as_identity(tls), .names = names, .log = log_line});

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "labelshift/cli/site_options.hpp"
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/data/files/errno_text.hpp"
 #include "labelshift/data/files/input_file.hpp"
@@ -155,6 +156,7 @@ LocalSites::LocalSites(const Experiment& experiment, std::string memory) : memor
   make_certificates(order);
   fs::remove(certificates() + "/ca-key.pem");  // nobody will need another
   const TlsFolder own = read_tls_folder(order.folder + "/coordinator");
+  raise_file_limit();
   engine_ = make_grpc_engine({.listen = fmt::format("{}:0", kHost),
                               .tls = TlsIdentity{own.authority, own.certificate, own.key},
                               .names = order.nodes});

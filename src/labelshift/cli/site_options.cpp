@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <ctime>
@@ -33,6 +34,13 @@ std::optional<TlsFolder> read_identity(const SiteIdentityOptions& options) {
 std::optional<TlsIdentity> as_identity(const std::optional<TlsFolder>& folder) {
   if (!folder) return std::nullopt;
   return TlsIdentity{folder->authority, folder->certificate, folder->key};
+}
+
+void raise_file_limit() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);  // if it fails, the engine says whether that is too few
 }
 
 void log_line(const std::string& line) {

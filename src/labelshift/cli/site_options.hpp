@@ -22,6 +22,9 @@ void add_identity_options(CLI::App& command, SiteIdentityOptions& options, const
 std::optional<TlsFolder> read_identity(const SiteIdentityOptions& options);
 std::optional<TlsIdentity> as_identity(const std::optional<TlsFolder>& folder);
 
+/// Lets this process open as many files as it may: each node is a connection.
+void raise_file_limit();
+
 /// Writes a line with the time to standard error.
 void log_line(const std::string& line);
 

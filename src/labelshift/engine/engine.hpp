@@ -49,14 +49,15 @@ struct NodeFailure {
   std::optional<ErrorKind> kind;  // nothing: a bug of ours
   std::string sentence;           // without the node's name
   Remedy remedy = Remedy::kNone;
-  std::string name = {};  // what people call the node, where that is known; it does not travel
+  bool bystander = false;  // it failed only because others had
+  std::string name = {};   // what people call the node, where that is known; it does not travel
 
   /// Throws it, as of this node.
   [[noreturn]] void raise() const;
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit& visit) {
-    visit(self.node, self.kind, self.sentence, self.remedy);
+    visit(self.node, self.kind, self.sentence, self.remedy, self.bystander);
   }
 };
 

@@ -188,6 +188,16 @@ std::vector<fs::path> entries(const std::string& folder) {
   return paths;
 }
 
+/// The newest checkpoint, or the newest before that of a round; empty if there is none.
+fs::path newest_of(const std::string& folder, std::optional<int> before = {}) {
+  fs::path newest;
+  for (const fs::path& entry : entries(folder))
+    if (const auto round = round_of(entry);
+        round && (!before || *round < *before) && (newest.empty() || *round > *round_of(newest)))
+      newest = entry;
+  return newest;
+}
+
 /// A folder must not be seen half-removed under its own name.
 void remove_checkpoint(const fs::path& path) {
   std::error_code error;
@@ -236,15 +246,13 @@ void save_federation(const std::string& folder, const FederationState& state, co
   fs::rename(temporary, path, error);
   if (error) fail(path, error.value());
   sync_directory(folder);
+  const fs::path before = newest_of(folder, state.round);
   for (const fs::path& entry : entries(folder))
-    if (const auto round = round_of(entry); round && *round != state.round) remove_checkpoint(entry);
+    if (const auto round = round_of(entry); round && *round != state.round && entry != before) remove_checkpoint(entry);
 }
 
 std::string newest_checkpoint(const std::string& folder) {
-  fs::path newest;
-  for (const fs::path& entry : entries(folder))
-    if (const auto round = round_of(entry); round && (newest.empty() || *round > *round_of(newest))) newest = entry;
-  return newest.string();
+  return newest_of(folder).string();
 }
 
 bool is_history(std::span<const NodeEvaluation> history) {
@@ -283,6 +291,24 @@ FederationState load_federation(const std::string& checkpoint, NodeStore& store)
     store.load(checkpoint + "/nodes");
   });
   return state;
+}
+
+SavedFederation load_last_federation(const std::string& folder, NodeStore& store) {
+  const fs::path newest = newest_of(folder);
+  try {
+    return {.state = load_federation(newest, store), .checkpoint = newest};
+  } catch (const Error& error) {
+    const fs::path before = newest_of(folder, round_of(newest));
+    if (error.kind() != ErrorKind::kInput || before.empty()) throw;
+    try {
+      return {.state = load_federation(before, store),
+              .checkpoint = before,
+              .damage = fmt::format("{} is damaged, so the run went on from {}", newest.string(),
+                                    before.filename().string())};
+    } catch (const Error&) {
+      throw error;
+    }
+  }
 }
 
 void remove_checkpoints(const std::string& folder) {

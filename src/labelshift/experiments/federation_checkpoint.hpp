@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 
@@ -11,7 +12,8 @@ namespace labelshift {
 // The checkpoints of a run are folders in its own, checkpoint-ROUND, each with the state of the coordinator and what
 // the nodes remember. A folder of this name is whole: it is written under another name, and taken away under another.
 
-/// Writes a checkpoint of this moment, then takes older ones away. Throws Error{kSystem} if it cannot be written, and
+/// Writes a checkpoint of this moment, then takes others away, but for the one before it: a disk may damage what it
+/// keeps. Throws Error{kSystem} if it cannot be written, and
 /// then the older one is intact.
 void save_federation(const std::string& folder, const FederationState& state, const NodeStore& store);
 
@@ -21,6 +23,16 @@ std::string newest_checkpoint(const std::string& folder);
 /// Gives the nodes their memory of a checkpoint, and returns the state. Throws Error{kInput} if it is damaged, or of a
 /// version that cannot be read.
 FederationState load_federation(const std::string& checkpoint, NodeStore& store);
+
+/// What was saved last, and can be read.
+struct SavedFederation {
+  FederationState state;
+  std::string checkpoint;
+  std::optional<std::string> damage;  // of a newer one
+};
+/// Loads the newest checkpoint of a run's folder that has some, or, if that is damaged, the one before it. Throws what
+/// is wrong with the newest if neither can be read.
+SavedFederation load_last_federation(const std::string& folder, NodeStore& store);
 
 /// Whether these are evaluations as a federation makes them: all nodes in order, in rounds that ascend.
 bool is_history(std::span<const NodeEvaluation> history);

@@ -531,9 +531,12 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
       .shape = data.shape, .class_names = data.class_names, .run = settings_print, .node_names = data.node_names};
   NodeStore store({.folder = paths.nodes});
   FederationState start;
-  if (const std::string checkpoint = newest_checkpoint(task.folder); !checkpoint.empty()) {
-    start = known_again(load_federation(checkpoint, store), checkpoint, settings, data.fingerprint, settings_print);
-    check_memory(start, checkpoint, *nodes);
+  std::optional<std::string> damaged_checkpoint;
+  if (!newest_checkpoint(task.folder).empty()) {
+    SavedFederation saved = load_last_federation(task.folder, store);
+    damaged_checkpoint = std::move(saved.damage);
+    start = known_again(std::move(saved.state), saved.checkpoint, settings, data.fingerprint, settings_print);
+    check_memory(start, saved.checkpoint, *nodes);
   }
   if (!start.ready) start = {.data = data.fingerprint, .settings = settings_print, .estimates_kept = true};
   start.memory_at_nodes = !nodes->memory_is_here();
@@ -543,6 +546,7 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
   const FederationHooks hooks{
       .progress = [&](std::string_view stage, double done) { return watch.progress(stage, done); },
       .checkpoint = [&](const FederationMoment& moment) { return watch.checkpoint(moment, *engine); },
+      .may_go_back_twice = !nodes->memory_is_here(),
       .left_out = [&] { return nodes->left_out(); }};
   RunResult result{.folder = task.folder, .notes = notes, .node_names = data.node_names};
   try {
@@ -565,6 +569,7 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
   fs::remove_all(paths.nodes, error);
   // Read back, so that a run that is read and one that was just made are the same to all that follows.
   result = read_result(task);
+  if (damaged_checkpoint) result.state.warnings.push_back(*damaged_checkpoint);
   if (damage) result.state.warnings.push_back(*damage + ", so the run was made again");
   return result;
 }

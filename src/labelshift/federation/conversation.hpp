@@ -29,7 +29,8 @@ class Conversation {
       : engine_(engine), facts_(facts), hooks_(hooks), state_(state) {
     leave_out({});
     state_.counted.resize(all_.size());
-    durable_ = state_.counted;
+    saved_ = state_.counted;
+    durable_ = hooks.may_go_back_twice ? std::vector<std::uint64_t>(all_.size()) : saved_;
   }
 
   /// K, with those that are left out.
@@ -100,7 +101,10 @@ class Conversation {
     for (const TaskReport<Task>& one : contributed) state_.counted[one.node] = static_cast<std::uint64_t>(round);
   }
   /// Nodes may forget what came before.
-  void make_durable() { durable_ = state_.counted; }
+  void make_durable() {
+    durable_ = hooks_.may_go_back_twice ? saved_ : state_.counted;
+    saved_ = state_.counted;
+  }
 
  private:
   PhaseCost& cost_of(const char* name) {
@@ -114,6 +118,7 @@ class Conversation {
   const FederationHooks& hooks_;
   FederationState& state_;
   std::vector<Index> all_, left_out_;
+  std::vector<std::uint64_t> saved_;    // (K) state_.counted when it was last saved
   std::vector<std::uint64_t> durable_;  // (K) of state_.counted, what is safe
 };
 

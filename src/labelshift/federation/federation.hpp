@@ -105,6 +105,8 @@ struct FederationHooks {
   /// Called after phase 2 and after every round of training, while no node works. Returns whether nodes may forget what
   /// they need to go back to before this moment: it is saved, or their memory is saved with it.
   std::function<bool(const FederationMoment& moment)> checkpoint;
+  /// What is saved may turn out damaged: nodes keep what the moment before it needs, too.
+  bool may_go_back_twice = false;
   /// The nodes that the operator leaves out now, in ascending order; empty: none. Asked for before every round, and
   /// where an exchange that needs every node has failed. A node that was left out of phases 1 and 2 and comes in
   /// repeats them, so that weights change from that round on.

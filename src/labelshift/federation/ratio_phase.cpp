@@ -40,7 +40,7 @@ class RatioPhase {
       pairwise();
     else
       summed();
-    if (!(state_.target_sum.sum() > 0.0) && census_.withheld == std::ssize(all))
+    if (!(state_.target_sum.sum() > 0.0) && census_.withheld == std::ssize(conversation_.all()))
       throw Error(ErrorKind::kInput,
                   "every node keeps its label mix to itself, having fewer examples of some class than it asks for, so "
                   "there is nothing to weight towards; have nodes ask for fewer, or train without ratios");

@@ -83,7 +83,8 @@ class SiteEngine : public Engine {
       tick();
       return !observer || observer(stage, done);
     });
-    const auto cause = std::find_if_not(outcome.failed.begin(), outcome.failed.end(), is_bystander);
+    const auto cause = std::find_if_not(outcome.failed.begin(), outcome.failed.end(),
+                                        [](const NodeFailure& failure) { return failure.bystander; });
     for (NodeFailure& failure : outcome.failed) blame(failure);
     // Whoever needs everybody hears of the first that failed, which need not be the one that made the others fail.
     if (patient.quorum == 0 && cause != outcome.failed.end()) {
@@ -106,12 +107,6 @@ class SiteEngine : public Engine {
   }
 
  private:
-  /// Whether a node has failed only because others had.
-  static bool is_bystander(const NodeFailure& failure) {
-    return failure.kind == ErrorKind::kPeer && (failure.sentence.ends_with("since others failed") ||
-                                                failure.sentence.starts_with("its numbers are under masks"));
-  }
-
   void announce(const std::string& run) {
     if (options_.masked) masked_ = with_masks(engine_, {.run = run, .names = names_});
     RunSettings said = task_.settings;

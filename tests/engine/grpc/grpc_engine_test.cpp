@@ -133,6 +133,7 @@ TEST(GrpcEngine, WaitsForAQuorumAndForNobodyBeyondTheDeadlineOnceItIsThere) {
   outcome = engine->run(request, first(4), kTerms, {.quorum = 3, .deadline = 1ms, .give_up = 300ms});
   EXPECT_EQ(outcome.contributed.size(), 2U);
   EXPECT_EQ(outcome.failed[0].sentence, "it sent nothing for 300ms");
+  EXPECT_FALSE(outcome.failed[0].bystander);
   // Node 4 comes late, and is waited for.
   std::unique_ptr<ServedNodes> late;
   outcome =
@@ -162,6 +163,8 @@ TEST(GrpcEngine, NobodyIsWaitedForOnceAQuorumCannotBeReached) {
   EXPECT_EQ(outcome.failed[0].node, 1);
   EXPECT_EQ(outcome.failed[0].sentence, "no data");
   EXPECT_EQ(outcome.failed[1].sentence, "its answer was not waited for, since others failed");
+  EXPECT_FALSE(outcome.failed[0].bystander);
+  EXPECT_TRUE(outcome.failed[1].bystander);
 }
 
 TEST(GrpcEngine, StopsWhenItsObserverSaysSoAndThrowsWhatItThrows) {

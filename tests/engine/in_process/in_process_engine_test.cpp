@@ -233,6 +233,8 @@ TEST(InProcessEngine, SaysFirstWhatTheLowestNodeThrewAndGoesOn) {
     EXPECT_EQ(outcome.failed[1].kind, std::nullopt);  // a bug
     EXPECT_THROW(outcome.failed[1].raise(), std::runtime_error);
     EXPECT_EQ(outcome.failed[79].sentence, "it was not asked, since others failed");
+    EXPECT_FALSE(outcome.failed[0].bystander);
+    EXPECT_TRUE(outcome.failed[79].bystander);
     EXPECT_EQ(engine->run({.task = 2}, first(100), terms(1)).sums.numbers, std::vector<double>{100.0});
   }
 }

@@ -180,9 +180,12 @@ TEST_F(Masked, WhereOneNodeFailsForGoodAllHaveFailedAndSayWhy) {
   EXPECT_TRUE(found.contributed.empty());
   ASSERT_EQ(found.failed.size(), static_cast<std::size_t>(kNodes));
   EXPECT_EQ(found.failed[2].sentence, "it has no data");
-  for (const std::size_t other : {0u, 1u})
+  EXPECT_FALSE(found.failed[2].bystander);
+  for (const std::size_t other : {0u, 1u}) {
     EXPECT_THAT(found.failed[other].sentence,
                 HasSubstr("its numbers are under masks, which need every node, and node "));
+    EXPECT_TRUE(found.failed[other].bystander);
+  }
 }
 
 }  // namespace

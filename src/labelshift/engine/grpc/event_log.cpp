@@ -28,6 +28,15 @@ void EventLog::close() {
   thread_ = {};  // which stops it and waits for it
 }
 
+void EventLog::abandon(std::string last_line) {
+  constexpr std::chrono::seconds kPatience{1};
+  std::unique_lock lock(mutex_);
+  if (!std::exchange(closed_, true)) lines_.push_back(std::move(last_line));
+  there_.notify_one();
+  handed_over_.wait_for(lock, kPatience, [this] { return lines_.empty(); });
+  lines_.clear();
+}
+
 void EventLog::add(Allowance& allowance, std::string line) {
   if (!log_) return;
   const std::lock_guard lock(mutex_);
@@ -59,6 +68,7 @@ void EventLog::hand_over(const std::stop_token& stop) {
       // A line that cannot be written is no reason to lose a federation.
     }
     lock.lock();
+    handed_over_.notify_all();
   }
 }
 

@@ -23,6 +23,8 @@ class EventLog {
   ~EventLog() { close(); }
   /// Hands over what is left; later lines are lost. Whoever made it calls this, since gRPC may keep it for longer.
   void close();
+  /// Hands over a last line if that does not take long, and calls nobody from then on.
+  void abandon(std::string last_line);
 
   void of_node(std::string line) { add(nodes_, std::move(line)); }
   void of_stranger(std::string line) { add(strangers_, std::move(line)); }
@@ -40,7 +42,7 @@ class EventLog {
 
   const std::function<void(const std::string& line)> log_;
   std::mutex mutex_;
-  std::condition_variable_any there_;
+  std::condition_variable_any there_, handed_over_;
   std::deque<std::string> lines_;
   bool closed_ = false;
   Allowance nodes_{2000.0, 2000.0, 10.0}, strangers_{20.0, 20.0, 1.0};

@@ -17,6 +17,8 @@
 #include "federation.grpc.pb.h"
 #include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/base/printable.hpp"
+#include "labelshift/engine/grpc/connection_door.hpp"
+#include "labelshift/engine/grpc/ending.hpp"
 #include "labelshift/engine/grpc/endpoint.hpp"
 #include "labelshift/engine/grpc/event_log.hpp"
 #include "labelshift/engine/grpc/peer_messages.hpp"
@@ -266,7 +268,11 @@ class NodeVerifier : public grpc::experimental::ExternalCertificateVerifier {
 class Coordinator final : public GrpcEngine, pb::Federation::WithRawCallbackMethod_Attend<pb::Federation::Service> {
  public:
   explicit Coordinator(GrpcSettings settings);
-  ~Coordinator() override;
+
+  /// Ends all; to be called once, before it is destroyed.
+  void close();
+  std::chrono::milliseconds farewell() const { return settings_.limits.farewell; }
+  std::shared_ptr<EventLog> log() const { return log_; }
 
   Index nodes() const override { return std::ssize(settings_.names); }
   std::string address() const override { return endpoint_.text(); }
@@ -310,7 +316,7 @@ class Coordinator final : public GrpcEngine, pb::Federation::WithRawCallbackMeth
   void break_off(Session& session, const std::string& why);
   void leave_unread(Session& session, const CallId& call, std::uint64_t size, const std::string& why);
   void detach(Session& session);
-  void stop_call(CallState& call, const std::string& why);
+  void stop_call(CallState& call, const std::string& why, bool bystanders = false);
   void admit_held();
   std::uint64_t receiving() const;
   void work(const std::stop_token& stop);
@@ -334,6 +340,8 @@ class Coordinator final : public GrpcEngine, pb::Federation::WithRawCallbackMeth
   Traffic traffic_;
   std::uint64_t refused_ = 0;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
+  std::unique_ptr<ConnectionDoor> door_;
   std::vector<std::jthread> threads_;  // last: they are stopped and joined before anything else goes
 };
 
@@ -418,13 +426,16 @@ Coordinator::Coordinator(GrpcSettings settings)
   }
   const GrpcLimits& limits = settings_.limits;
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(endpoint_.text(), credentials, &endpoint_.port);
+  const std::size_t most = limits.most_connections == 0 ? 2 * seats_.size() + 64 : limits.most_connections;
+  door_ = std::make_unique<ConnectionDoor>(endpoint_, most_connections(most, seats_.size()));
+  endpoint_.port = door_->port();
+  acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   builder.RegisterService(this);
   builder.SetMaxReceiveMessageSize(static_cast<int>(peer::kMostMessageBytes));
   const auto argument = [&](const char* name, auto value) {
     builder.AddChannelArgument(name, static_cast<int>(value));
   };
-  argument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // or a second coordinator would listen on the same port
   argument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   argument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 2);
   argument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, limits.handshake.count());
@@ -435,17 +446,30 @@ Coordinator::Coordinator(GrpcSettings settings)
   argument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   argument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
   server_ = builder.BuildAndStart();
-  if (!server_ || endpoint_.port == 0)
-    throw Error(ErrorKind::kSystem,
-                fmt::format("nobody can listen on {}; does another program, or is it no address of this machine?",
-                            settings_.listen));
+  if (!server_) throw Error(ErrorKind::kSystem, "gRPC cannot be started; is there enough memory?");
+  door_->open(
+      [this](int listener, int connection) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters one;
+        one.listener_fd = listener;
+        one.fd = connection;
+        acceptor_->HandleNewConnection(&one);
+      },
+      [this](std::size_t connections) {
+        {
+          const std::lock_guard lock(mutex_);
+          refused_ += connections;
+        }
+        log_->of_stranger(fmt::format("closed {} connections that had not said who they are, since there were too many",
+                                      connections));
+      });
   unsigned workers = settings_.workers == 0 ? std::thread::hardware_concurrency() : settings_.workers;
   for (unsigned i = 0; i < std::max(workers, 1U); ++i)
     threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
   threads_.emplace_back([this](const std::stop_token& stop) { keep_house(stop); });
 }
 
-Coordinator::~Coordinator() {
+void Coordinator::close() {
+  door_->close();
   {
     const std::lock_guard lock(mutex_);
     assert(call_ == nullptr);
@@ -613,6 +637,7 @@ void Coordinator::handle(Session& session, peer::Hello& hello) {
   session.node = node;
   session.id = hello.session;
   seat.session = session.shared_from_this();
+  door_->set_known(session.address, true);
   log_->of_node(fmt::format("{} joined", who(session)));
   session.accept();
   if (card_) session.send(card_for(node), false);
@@ -747,6 +772,7 @@ void Coordinator::detach(Session& session) {
   Seat& seat = seats_[static_cast<std::size_t>(session.node)];
   if (seat.session.get() != &session) return;
   seat.session.reset();
+  door_->set_known(session.address, false);
   if (call_)
     if (const auto position = call_->position_of(session.node); position && call_->open(*position))
       call_->positions[*position].phase = CallState::Phase::kUnasked;
@@ -852,7 +878,7 @@ void Coordinator::check(Work work) {
 // ---- a request
 
 /// Nobody who has not answered is waited for any more.
-void Coordinator::stop_call(CallState& call, const std::string& why) {
+void Coordinator::stop_call(CallState& call, const std::string& why, bool bystanders) {
   if (call.over) return;
   call.over = true;
   const ByteBuffer cancel = peer::to_buffer(peer::encode(peer::FromCoordinator(peer::Cancel{call.id})));
@@ -863,7 +889,8 @@ void Coordinator::stop_call(CallState& call, const std::string& why) {
     call.fail(i, {node, ErrorKind::kPeer,
                   session       ? why
                   : why.empty() ? "it is not connected"
-                                : "it is not connected: " + why});
+                                : "it is not connected: " + why,
+                  Remedy::kNone, bystanders});
     if (!session) continue;
     session->forget_call();
     session->send(cancel, true);
@@ -924,7 +951,7 @@ CohortOutcome Coordinator::run(const Request& request, std::span<const Addressee
       bool awaited = false;
       for (std::size_t i = 0; i < first; ++i)
         awaited = awaited || (call.open(i) && seats_[static_cast<std::size_t>(cohort[i].node)].session);
-      if (!awaited) stop_call(call, "its answer was not waited for, since others failed");
+      if (!awaited) stop_call(call, "its answer was not waited for, since others failed", /*bystanders=*/true);
     }
     if (goes_on_without()) stop_call(call, "");
     const Clock::duration waited = Clock::now() - started;
@@ -983,10 +1010,41 @@ void Coordinator::keep_house(const std::stop_token& stop) {
   }
 }
 
+/// A coordinator that is not waited for beyond its farewell: then it is left to the thread that ends it.
+class OwnedCoordinator final : public GrpcEngine {
+ public:
+  explicit OwnedCoordinator(GrpcSettings settings) : coordinator_(std::make_unique<Coordinator>(std::move(settings))) {}
+  ~OwnedCoordinator() override {
+    const auto patience = coordinator_->farewell();
+    const std::shared_ptr<EventLog> log = coordinator_->log();
+    auto close = [coordinator = std::move(coordinator_)]() mutable {
+      coordinator->close();
+      coordinator.reset();
+    };
+    if (!ends_within(patience, std::move(close)))
+      log->abandon(fmt::format("gRPC did not end within {}, and is left to itself", patience));
+  }
+
+  Index nodes() const override { return coordinator_->nodes(); }
+  std::string address() const override { return coordinator_->address(); }
+  void announce(const RunCard& card) override { coordinator_->announce(card); }
+  void lock_out(const std::string& name) override { coordinator_->lock_out(name); }
+  void readmit(const std::string& name) override { coordinator_->readmit(name); }
+  GrpcStatus status() const override { return coordinator_->status(); }
+  void finish(std::chrono::milliseconds patience) override { coordinator_->finish(patience); }
+  CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
+                    const Patience& patience, const Observer& observer) override {
+    return coordinator_->run(request, cohort, terms, patience, observer);
+  }
+
+ private:
+  std::unique_ptr<Coordinator> coordinator_;
+};
+
 }  // namespace
 
 std::unique_ptr<GrpcEngine> make_grpc_engine(GrpcSettings settings) {
-  return std::make_unique<Coordinator>(std::move(settings));
+  return std::make_unique<OwnedCoordinator>(std::move(settings));
 }
 
 }  // namespace labelshift

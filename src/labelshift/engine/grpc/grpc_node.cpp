@@ -18,6 +18,7 @@
 #include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/base/printable.hpp"
 #include "labelshift/core/base/rng.hpp"
+#include "labelshift/engine/grpc/ending.hpp"
 #include "labelshift/engine/grpc/endpoint.hpp"
 #include "labelshift/engine/grpc/event_log.hpp"
 #include "labelshift/engine/grpc/peer_messages.hpp"
@@ -148,9 +149,14 @@ struct Seat {
 class NodeHost {
  public:
   NodeHost(const GrpcNodeSettings& settings, const GrpcProgramMaker& make_programs);
-  ~NodeHost();
-
   GrpcEnd serve(const std::function<bool()>& stop);
+
+  // To be called once each, in this order, before it is destroyed.
+  /// Waits for the programs, which see that they are cancelled; nobody is asked any more.
+  void stop_work();
+  /// Ends all else. It needs nothing of who made it.
+  void close();
+  std::shared_ptr<EventLog> log() const { return log_; }
 
   // What streams call.
   void accepted(Stream& stream);
@@ -174,11 +180,11 @@ class NodeHost {
   void refuse(Job& job, const NodeFailure& failure);
   void send(Job& job);
 
-  const GrpcNodeSettings& settings_;
+  const GrpcNodeSettings settings_;
   const GrpcProgramMaker& make_programs_;
   const Endpoint endpoint_;
   const int blas_threads_ = blas_threads();  // of the maker's thread: bits must not depend on who computes
-  EventLog log_;
+  const std::shared_ptr<EventLog> log_;
   SentLog sent_;
   Rng jitter_;
   std::mutex mutex_;  // for all below
@@ -234,7 +240,7 @@ NodeHost::NodeHost(const GrpcNodeSettings& settings, const GrpcProgramMaker& mak
     : settings_(settings),
       make_programs_(make_programs),
       endpoint_(read_endpoint(settings.connect)),
-      log_(settings.log),
+      log_(std::make_shared<EventLog>(settings.log)),
       sent_(settings.sent_log),
       jitter_(random_number(), 0) {
   start_grpc();
@@ -268,19 +274,25 @@ NodeHost::NodeHost(const GrpcNodeSettings& settings, const GrpcProgramMaker& mak
     workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
 }
 
-NodeHost::~NodeHost() {
-  std::unique_lock lock(mutex_);
-  closing_ = true;
-  for (const auto& seat : seats_) {
-    if (seat->job) seat->job->cancelled = true;
-    if (seat->stream) seat->stream->cut();
+void NodeHost::stop_work() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    for (const auto& seat : seats_) {
+      if (seat->job) seat->job->cancelled = true;
+      if (seat->stream) seat->stream->cut();
+    }
+    jobs_.clear();
   }
-  changed_.wait(lock, [this] { return streams_ == 0; });  // gRPC ends what was cut
-  jobs_.clear();
-  lock.unlock();
   workers_.clear();
+}
+
+void NodeHost::close() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return streams_ == 0; });  // gRPC ends what was cut
+  lock.unlock();
   ended_.clear();
-  log_.close();
+  log_->close();
 }
 
 void NodeHost::connect(Seat& seat) {
@@ -385,11 +397,11 @@ void NodeHost::lost(Stream& stream, const grpc::Status& status) {
       ++seat.failures;
       seat.next_try =
           Clock::now() + std::chrono::duration_cast<Clock::duration>(pause * (0.5 + 0.5 * jitter_.uniform()));
-      log_.of_node(fmt::format("{}: {} {}: {}", seat.name,
-                               seat.refused ? "was refused by"
-                               : attended   ? "lost"
-                                            : "could not reach",
-                               endpoint_.text(), seat.trouble));
+      log_->of_node(fmt::format("{}: {} {}: {}", seat.name,
+                                seat.refused ? "was refused by"
+                                : attended   ? "lost"
+                                             : "could not reach",
+                                endpoint_.text(), seat.trouble));
     }
   }
   changed_.notify_all();
@@ -431,7 +443,7 @@ void NodeHost::accepted(Stream& stream) {
   const std::lock_guard lock(mutex_);
   Seat& seat = stream.seat();
   if (seat.stream.get() != &stream || std::exchange(seat.accepted, true)) return;
-  log_.of_node(fmt::format("{}: connected to {}", seat.name, endpoint_.text()));
+  log_->of_node(fmt::format("{}: connected to {}", seat.name, endpoint_.text()));
   dial_ = true;
   changed_.notify_all();
 }
@@ -525,7 +537,7 @@ void NodeHost::handle(Seat& seat, peer::Cancel& cancel) {
 void NodeHost::handle(Seat& seat, peer::Done&) {
   drop(seat);
   seat.done = true;
-  log_.of_node(fmt::format("{}: the coordinator says that all is done", seat.name));
+  log_->of_node(fmt::format("{}: the coordinator says that all is done", seat.name));
   seat.stream->cut();
 }
 
@@ -644,8 +656,25 @@ void NodeHost::send(Job& job) {
 GrpcEnd serve_grpc(const GrpcNodeSettings& settings, const GrpcProgramMaker& make_programs,
                    const std::function<bool()>& stop) {
   if (settings.seats.empty()) throw Error(ErrorKind::kUsage, "there is no node to serve; give one");
-  NodeHost host(settings, make_programs);
-  return host.serve(stop);
+  auto host = std::make_unique<NodeHost>(settings, make_programs);
+  const auto end = [&] {
+    host->stop_work();
+    const std::shared_ptr<EventLog> log = host->log();
+    auto close = [host = std::move(host)]() mutable {
+      host->close();
+      host.reset();
+    };
+    if (!ends_within(settings.farewell, std::move(close)))
+      log->abandon(fmt::format("gRPC did not end within {}, and is left to itself", settings.farewell));
+  };
+  try {
+    const GrpcEnd how = host->serve(stop);
+    end();
+    return how;
+  } catch (...) {
+    end();
+    throw;
+  }
 }
 
 }  // namespace labelshift

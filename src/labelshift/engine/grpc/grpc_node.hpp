@@ -29,7 +29,8 @@ struct GrpcNodeSettings {
   std::chrono::milliseconds give_up_after{600'000};   // that the coordinator could not be reached
   std::chrono::milliseconds keepalive{20'000};        // as GrpcLimits
   std::chrono::milliseconds keepalive_timeout{20'000};
-  GrpcLog log;  // connected, lost, refused and why
+  std::chrono::milliseconds farewell{10'000};  // for gRPC to end, before it is left to itself
+  GrpcLog log;                                 // connected, lost, refused and why
 };
 
 /// Called when a run is announced and a node of this process is first asked for it; what it throws is the node's

@@ -99,6 +99,7 @@ class WorkerPool::Job {
     cancelled = true;
     end_ = next_;
     why_ = std::move(why);
+    bystanders_ = false;
   }
   void fail_whole(std::exception_ptr broken) {
     broken_ = std::move(broken);
@@ -116,7 +117,10 @@ class WorkerPool::Job {
         outcome.contributed.push_back({cohort[i].node, std::move(states_[i].report)});
         continue;
       }
-      if (states_[i].failure->sentence.empty()) states_[i].failure->sentence = why_;
+      if (states_[i].failure->sentence.empty()) {
+        states_[i].failure->sentence = why_;
+        states_[i].failure->bystander = bystanders_;
+      }
       outcome.failed.push_back(std::move(*states_[i].failure));
     }
     outcome.sums = sum.take_ranges();
@@ -148,6 +152,7 @@ class WorkerPool::Job {
   Traffic traffic_;
   std::exception_ptr broken_;
   std::string why_ = "it was not asked, since others failed";  // nothing came of those who cannot say it
+  bool bystanders_ = true;                                     // these
 };
 
 WorkerPool::WorkerPool(Index nodes, NodeProgramFactory make_program, InProcessSettings settings)

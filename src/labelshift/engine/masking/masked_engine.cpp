@@ -86,7 +86,9 @@ class MaskedEngine : public Engine {
 
   /// An outcome in which some failed, and with them all.
   static CohortOutcome failure_of_all(std::span<const Addressee> cohort, CohortOutcome outcome) {
-    const NodeFailure first = outcome.failed.front();
+    const auto is_cause = [](const NodeFailure& failure) { return !failure.bystander; };
+    const auto cause = std::find_if(outcome.failed.begin(), outcome.failed.end(), is_cause);
+    const NodeFailure first = cause == outcome.failed.end() ? outcome.failed.front() : *cause;
     CohortOutcome result{.traffic = outcome.traffic};
     for (const Addressee& one : cohort) {
       const auto found = std::find_if(outcome.failed.begin(), outcome.failed.end(),
@@ -98,7 +100,7 @@ class MaskedEngine : public Engine {
             {one.node, first.kind,
              fmt::format("its numbers are under masks, which need every node, and node {} failed: {}", first.node + 1,
                          first.sentence),
-             first.remedy});
+             first.remedy, /*bystander=*/true});
     }
     return result;
   }
