@@ -342,7 +342,7 @@ TEST_F(Sites, AreLockedOutWhenTheyAreTakenOffTheList) {
 TEST_F(Sites, ComeInBetweenTwoRoundsWhenTheOperatorExcludesThemNoLonger) {
   write_site(4);
   file("nodes.toml", said("nodes.toml") + "[[node]]\nname = \"site-4\"\nexclude = true\n");
-  file("study.toml", study("iw-erm", 3000));
+  file("study.toml", study("iw-erm", 1200));
   const CommandResult done = sites(
       R"(labelshift certs trial --nodes site-1,site-2,site-3,site-4 > /dev/null; coordinator; node 1; node 2; node 3
     await eval 'ls r/study/*/checkpoint-*'
@@ -512,9 +512,10 @@ TEST_F(Sites, ThatComeBackWithinTheDeadlineLoseNoRound) {
 }
 
 TEST_F(Sites, ThatWereLockedOutAreNamedInTheSummary) {
-  file("study.toml", study("fedavg", 800));
+  file("study.toml", study("fedavg", 1500));
   const CommandResult done = sites(R"(certs; coordinator --round-deadline 4 --quorum 2; node 1; node 2; node 3
     await eval 'ls r/study/*/checkpoint-*'; grep -v site-3 nodes.toml | sed '$d' > new && mv new nodes.toml
+    await grep -q 'locked out by' node-3.err
     await eval '! kill -0 $coordinator'; ended $coordinator coordinator; kill $node_3; cat node-3.err)");
   EXPECT_THAT(done.out, testing::StartsWith("coordinator 0\n")) << all_said();
   EXPECT_THAT(done.out, HasSubstr("\"site-3\" is locked out by the coordinator's list of nodes; ask who runs it"));
