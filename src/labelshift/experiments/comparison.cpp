@@ -253,6 +253,12 @@ ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSe
     RunResult& run = runs[i].result;
     for (const std::string& note : run.notes)
       if (notes.insert(note).second) result.notes.push_back("Data: " + note + ".");
+    if (const double q = run.state.compression_variance; !std::isnan(q))
+      if (const std::string note = fmt::format("{}: updates are compressed by {}, with q = {:.3g} of E |Q(x) - x|^2 <= "
+                                               "q |x|^2.",
+                                               row.name, tasks[i].settings.federation.compression.codec, q);
+          notes.insert(note).second)
+        result.notes.push_back(note);
     for (const std::string& warning : run.state.warnings)
       if (warnings.insert(row.name + warning).second)
         result.warnings.push_back(result.rows.size() > 1 ? row.name + ": " + warning : warning);

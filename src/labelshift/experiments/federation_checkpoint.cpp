@@ -75,6 +75,7 @@ Json state_json(const FederationState& state) {
             {"target_error", json_number(state.target_error)},
             {"largest_weight", json_number(state.largest_weight)},
             {"effective_share", json_number(state.effective_share)},
+            {"compression_variance", json_number(state.compression_variance)},
             {"left_out", state.left_out},
             {"ratios", Json::array()},
             {"phases", Json::array()},
@@ -114,6 +115,7 @@ FederationState state_of(const Json& json) {
   state.target_error = number(json.at("target_error"));
   state.largest_weight = number(json.value("largest_weight", Json()));  // older summaries have neither
   state.effective_share = number(json.value("effective_share", Json()));
+  state.compression_variance = number(json.value("compression_variance", Json()));
   state.left_out = json.value("left_out", std::vector<Index>());
   for (const Json& one : json.at("ratios"))
     state.ratios.push_back({.node = one.at("node").get<Index>() - 1,

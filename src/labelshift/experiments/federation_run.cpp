@@ -26,7 +26,6 @@
 #include "labelshift/experiments/evaluation_table.hpp"
 #include "labelshift/experiments/federation_checkpoint.hpp"
 #include "labelshift/federation/algorithms.hpp"
-#include "labelshift/federation/codec.hpp"
 #include "labelshift/federation/setting_error.hpp"
 #include "labelshift/federation/setting_ranges.hpp"
 #include "labelshift/learning/checkpoint.hpp"
@@ -167,12 +166,6 @@ std::vector<NodeEvaluation> read_rounds(const std::string& path) {
   return history;
 }
 
-/// q of Thm. F.1, where updates are compressed.
-std::optional<double> compression_variance(const FederationSettings& settings, const FederationState& state) {
-  const auto codec = make_codec(settings.compression);
-  return codec ? std::optional(codec->variance(std::ssize(state.parameters))) : std::nullopt;
-}
-
 std::string summary_text(const RunSettings& settings, const RunResult& result) {
   Json json{{"format", kFormat}, {"version", version()}, {"seed", settings.federation.seed}};
   json["average_accuracy"] = json_number(average_accuracy(result.state.history));
@@ -189,7 +182,6 @@ std::string summary_text(const RunSettings& settings, const RunResult& result) {
     if (!result.node_names.empty()) json["nodes"].back()["name"] = result.name_of(one.node);
   }
   json["largest_weight"] = json_number(result.state.largest_weight);
-  if (const auto q = compression_variance(settings.federation, result.state)) json["compression_variance"] = *q;
   json["federation"] = Json::parse(describe_state(result.state));
   json["notes"] = result.notes;
   json["settings"] = Json::parse(settings_json(settings));
@@ -570,9 +562,6 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
   if (nodes->memory_is_here()) write_batch_norms(paths.batch_norms, settings, federation, result.state, store);
   RunSettings used = task.settings;
   used.federation = settings;
-  if (const auto q = compression_variance(settings, result.state))
-    result.notes.push_back(fmt::format("updates are compressed by {}, with q = {:.3g}: E |Q(x) - x|^2 <= q |x|^2",
-                                       settings.compression.codec, *q));
   const std::string summary = summary_text(used, result);
   write_file(paths.sums, sums_text(task.folder, summary));
   write_file(paths.summary, summary);

@@ -96,6 +96,8 @@ class Coordinator {
     for (std::string& warning : algorithm->warnings()) warn(std::move(warning));
     agree(model_schema(*net, *algorithm), all());
     if (settings_.ratio.weighted()) run_ratio_phase(settings_, task_, census_of(joined), conversation_, state_);
+    if (const AnswerFacts& facts = conversation_.facts(); facts.codec)
+      state_.compression_variance = facts.codec->variance(facts.parameters);
     state_.left_out = conversation_.left_out();
     state_.ready = true;
     tell_checkpoint([this]() -> const FederationState& { return state_; });

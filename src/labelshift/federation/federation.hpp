@@ -85,7 +85,8 @@ struct FederationState {
   std::vector<NodeRatio> ratios;       // (K) empty without ratios
   double largest_weight = kUnknown;    // r_max, where no node keeps its own to itself
   double effective_share = kUnknown;   // of all training examples: effective by actual number
-  std::vector<Index> left_out;         // nodes that phases 1 and 2 were done without, in ascending order
+  double compression_variance = kUnknown;  // q of Thm. F.1, where updates are compressed
+  std::vector<Index> left_out;             // nodes that phases 1 and 2 were done without, in ascending order
   std::vector<PhaseCost> phases;
   std::vector<NodeEvaluation> history;
   std::vector<NodeAbsence> absences;  // in no order
