@@ -25,6 +25,7 @@ def commands(program):
     return {
         "in process, 2 threads": run + ["--workers", "2"],
         "mpi, 2 ranks": ["mpirun", "--oversubscribe", "-n", "2", *run, "--engine", "mpi"],
+        "grpc, 5 nodes": run + ["--engine", "grpc"],  # processes of their own, under mutual TLS
     }
 
 
