@@ -201,6 +201,7 @@ TEST_F(LeftOut, WhatNeedsEveryNodeIsTriedAgainWithoutOneThatIsLeftOutMeanwhile) 
     const bool in_goal = task == TaskKind::kTrain || task == TaskKind::kEvaluate;
     EXPECT_NEAR(state.target_sum.sum(), in_goal ? 4.0 : 3.0, 1e-9) << static_cast<int>(task);
     EXPECT_EQ(state.counted[3], task == TaskKind::kTrain ? 1u : task == TaskKind::kEvaluate ? 3u : 0u);
+    EXPECT_THAT(state.warnings, testing::Contains(testing::HasSubstr("node 4 is left out by the operator")));
     LocalFederation never(settings_, data_);
     Failing ends(never.engine(), static_cast<std::uint32_t>(task));
     EXPECT_THROW(run_federation(settings_, never.task(), ends), Error);

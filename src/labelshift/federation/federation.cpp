@@ -334,6 +334,7 @@ class Coordinator {
     const Request request = request_for<Evaluate>({}, static_cast<std::uint64_t>(state_.round),
                                                   std::vector<float>(weights.begin(), weights.end()));
     // Where training goes on without a node, so does this; nothing is known of that node then.
+    const std::vector<Index> left_out = conversation_.left_out();
     TaskOutcome<Evaluate> outcome;
     with_everybody([&] { return all_of(left_out_now(), conversation_.left_out()); },
                    [&] {
@@ -343,6 +344,7 @@ class Coordinator {
                      if (!outcome.failed.empty() && std::ssize(outcome.contributed) < quorum_of(std::ssize(all())))
                        outcome.failed.front().raise();
                    });
+    conversation_.leave_out(left_out);  // what has changed is for the next round to follow
     const std::size_t before = state_.history.size();
     for (Index node = 0; node < conversation_.nodes(); ++node)
       state_.history.push_back({.round = state_.round, .node = node});

@@ -122,6 +122,7 @@ TEST(GrpcEngine, WaitsForAQuorumAndForNobodyBeyondTheDeadlineOnceItIsThere) {
                             }
                             return rough_answer(call);
                           });
+  for (Index k = 0; k < 3; ++k) await([&] { return connected(*engine, k); }, "the node joined");
   Request request = kRequest;
   request.task = 1;
   CohortOutcome outcome = engine->run(request, first(4), kTerms, {.quorum = 2, .deadline = 200ms, .give_up = 30s});
