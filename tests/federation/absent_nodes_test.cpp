@@ -153,6 +153,44 @@ TEST_F(LeftOut, ARunThatGoesOnFromACheckpointEndsInTheSameBits) {
   const FederationState state = again.run({.left_out = [] { return std::vector<Index>(); }}, first[2]);
   EXPECT_EQ(state.parameters, whole.parameters);
   EXPECT_EQ(state.target_sum, whole.target_sum);
+  // One that is left out while nothing runs is named too.
+  const FederationState without = again.run({.left_out = [] { return std::vector<Index>{1, 3}; }}, first[2]);
+  EXPECT_THAT(without.warnings, testing::Contains("node 2 is left out by the operator from round 3 on; its label mix "
+                                                  "stays in the goal"));
+}
+
+TEST_F(LeftOut, WeightsAreMadeAnewWhereANodeThatWasLetInFailsHalfWay) {
+  /// Node 4 fails when it gets its weights, after the others got theirs.
+  class FailsAtRatio : public Engine {
+   public:
+    explicit FailsAtRatio(Engine& engine) : engine_(engine) {}
+    Index nodes() const override { return engine_.nodes(); }
+    CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
+                      const Patience& patience, const Observer& observer) override {
+      CohortOutcome outcome = engine_.run(request, cohort, terms, patience, observer);
+      if (request.task != static_cast<std::uint32_t>(TaskKind::kRatio) || cohort.back().node != 3) return outcome;
+      failed = true;
+      outcome.contributed.pop_back();
+      outcome.failed.push_back({.node = 3, .kind = ErrorKind::kPeer, .sentence = "it is not there"});
+      return outcome;
+    }
+    bool failed = false;
+
+   private:
+    Engine& engine_;
+  };
+  FailsAtRatio engine(federation_.engine());
+  int done = 0;
+  const FederationState state = run_federation(
+      settings_, federation_.task(), engine,
+      {.checkpoint = with_state([&](const FederationState& now) { done = now.round; }),
+       .left_out = [&] { return done < 2 || engine.failed ? std::vector<Index>{3} : std::vector<Index>(); }});
+  EXPECT_TRUE(engine.failed);
+  LocalFederation never(settings_, data_);
+  const FederationState without_it = never.run(without({3}, 100));
+  EXPECT_EQ(state.target_sum, without_it.target_sum);
+  for (Index k = 0; k < 3; ++k) EXPECT_EQ(federation_.numbers(k, "ratio"), never.numbers(k, "ratio")) << k;
+  EXPECT_EQ(state.parameters, without_it.parameters);
 }
 
 TEST_F(LeftOut, ANodeThatWasInTheGoalStaysThereAndComesBackWithoutNewWeights) {

@@ -30,6 +30,7 @@ class Coordinator {
         conversation_(engine, answer_facts(settings, task, engine.nodes()), hooks, state) {}
 
   void run() {
+    const bool goes_on = state_.ready;
     with_everybody(
         [&] {  // who was left out of phases 1 and 2 comes in between two rounds
           return state_.ready ? all_of(left_out_now(), state_.left_out) : left_out_now();
@@ -38,6 +39,8 @@ class Coordinator {
           hello(all());
           if (!state_.ready) prepare();
         });
+    if (goes_on)
+      for (const Index node : difference(conversation_.left_out(), state_.left_out)) warn_of_leaving(node);
     train();
   }
 
@@ -111,10 +114,12 @@ class Coordinator {
     with_everybody([&] { return left_out_now(); },
                    [&] {
                      const std::vector<Index> come = difference(before, conversation_.left_out());
-                     if (come.empty()) return;
-                     hello(come);
-                     agree(schema, come);
-                     weighted_anew = difference(state_.left_out, conversation_.left_out()) != std::vector<Index>();
+                     if (!come.empty()) {
+                       hello(come);
+                       agree(schema, come);
+                     }
+                     // Also where this has failed before: some nodes may have new weights by now, and others not.
+                     weighted_anew = weighted_anew || !difference(state_.left_out, conversation_.left_out()).empty();
                      if (!weighted_anew) return;
                      const TaskOutcome<Join> joined = join();
                      warn_of_nodes(joined);
@@ -124,11 +129,14 @@ class Coordinator {
                      state_.left_out = conversation_.left_out();
                    });
     for (const Index node : difference(conversation_.left_out(), before))
-      warn(fmt::format("{} is left out by the operator from round {} on{}", who(node), state_.round + 1,
-                       weighted_anew ? "" : "; its label mix stays in the goal"));
+      warn_of_leaving(node, weighted_anew ? "" : "; its label mix stays in the goal");
     for (const Index node : difference(before, conversation_.left_out()))
       warn(fmt::format("{} is let in by the operator from round {} on{}", who(node), state_.round + 1,
                        weighted_anew && settings_.ratio.weighted() ? ", and all weights have changed with it" : ""));
+  }
+
+  void warn_of_leaving(Index node, const char* more = "; its label mix stays in the goal") {
+    warn(fmt::format("{} is left out by the operator from round {} on{}", who(node), state_.round + 1, more));
   }
 
   static std::vector<Index> all_of(const std::vector<Index>& these, const std::vector<Index>& those) {
