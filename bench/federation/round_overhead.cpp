@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 
+#include "bench/federation/random_images.hpp"
 #include "labelshift/core/base/rng.hpp"
 #include "labelshift/engine/in_process/in_process_engine.hpp"
 #include "labelshift/federation/federation.hpp"
@@ -18,39 +18,14 @@ namespace {
 
 using namespace labelshift;
 
-constexpr Index kNodes = 5;
-constexpr int kRounds = 200;       // of a block
-constexpr Index kExamples = 6168;  // of a node of the paper's
-
-double processor_seconds() {
-  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
-}
-
-FederatedData random_images() {
-  Rng rng(1);
-  auto set = std::make_unique<Dataset>();
-  set->shape = {1, 28, 28};
-  std::vector<std::uint8_t> values(kNodes * kExamples * set->shape.size());
-  for (auto& value : values) value = static_cast<std::uint8_t>(rng.below(256));
-  set->values = std::move(values);
-  for (Index i = 0; i < kNodes * kExamples; ++i) set->labels.push_back(static_cast<int>(rng.below(10)));
-  for (int c = 0; c < 10; ++c) set->class_names.push_back(std::to_string(c));
-  FederatedData data{.shape = set->shape, .class_names = set->class_names};
-  for (Index node = 0; node < kNodes; ++node) {
-    NodeData has{.train = set.get(), .test = set.get()};
-    for (Index i = 0; i < kExamples; ++i) has.train_rows.push_back(node * kExamples + i);
-    data.nodes.push_back(std::move(has));
-  }
-  data.sets.push_back(std::move(set));
-  return data;
-}
+constexpr int kRounds = 200;  // of a block
 
 double federation_seconds(const FederatedData& data, int rounds) {
   FederationSettings settings;
   settings.rounds = rounds;
   settings.evaluate_every = rounds;
   NodeStore store({.folder = "round-overhead-nodes"});  // never made: all fits into memory
-  const auto engine = make_in_process_engine(kNodes, make_node_programs(settings, data, store),
+  const auto engine = make_in_process_engine(kBenchNodes, make_node_programs(settings, data, store),
                                              {.workers = 1, .prepare_thread = flush_denormals_on_this_thread});
   double start = 0.0, end = 0.0;
   run_federation(settings, {.shape = data.shape, .class_names = data.class_names}, *engine,
@@ -71,9 +46,9 @@ double training_seconds(const FederatedData& data, int steps) {
   ServerStep server(net->parameters().size(), {});
   const double start = processor_seconds();
   for (int step = 0; step < steps; ++step) {
-    for (Index& row : rows) row = order.below(kNodes * kExamples);
+    for (Index& row : rows) row = order.below(kBenchNodes * kExamples);
     net->loss_and_gradient({*data.sets[0], rows, {}}, {}, 0);
-    if ((step + 1) % kNodes == 0) server.step(net->parameters(), net->gradient());
+    if ((step + 1) % kBenchNodes == 0) server.step(net->parameters(), net->gradient());
   }
   return processor_seconds() - start;
 }
@@ -90,7 +65,7 @@ int main(int argc, char** argv) {
   double whole = 0.0, steps = 0.0;
   for (int block = 0; block < blocks; ++block) {  // short ones: the machine's own speed wanders
     const double federation = federation_seconds(data, kRounds);
-    const double training = training_seconds(data, kRounds * static_cast<int>(kNodes));
+    const double training = training_seconds(data, kRounds * static_cast<int>(kBenchNodes));
     shares.push_back(1.0 - training / federation);
     whole += federation;
     steps += training;

@@ -51,6 +51,19 @@ training = { algorithm = "fedbn", rounds = 2 }
 name = "scaffold"
 training = { algorithm = "scaffold", sampled = 4 }
 [[compare]]
+name = "fedcom"
+training = { algorithm = "fedcom", compression = "qsgd", server = "sgd", weight-decay = 0.0, learning-rate = 7.0, step = "theorem" }
+ratio = { method = "true" }
+[[compare]]
+name = "fedcomgate"
+training = { algorithm = "fedcomgate", compression = "random-k", server = "sgd", weight-decay = 0.0, learning-rate = 1.0 }
+[[compare]]
+name = "fafed"
+training = { algorithm = "fafed", weight-decay = 0.0 }
+[[compare]]
+name = "proxskip"
+training = { algorithm = "proxskip", local-steps = 1, server = "sgd", weight-decay = 0.0, learning-rate = 1.0, regulariser = "l1" }
+[[compare]]
 name = "iw-erm"
 ratio = { method = "vrls" }
 [[compare]]

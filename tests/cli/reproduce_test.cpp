@@ -26,8 +26,9 @@ TEST_F(ReproduceCommand, ListsTheTablesWithTheirCost) {
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, testing::ContainsRegex("\ntable-2 .* [0-9.]+ (min|h) *\n"));
   for (const char* name :
-       {"table-1", "table-3", "table-4", "table-6", "table-7", "figure-6", "figure-7", "mnist-lenet"})
+       {"table-1", "table-3", "table-4", "table-6", "table-7", "figure-6", "figure-7", "mnist-lenet", "compression"})
     EXPECT_THAT(result.out, HasSubstr(std::string("\n") + name + " "));
+  EXPECT_THAT(result.out, testing::ContainsRegex("\nconvergence .* [0-9.]+ (min|h) *\n"));
 }
 
 TEST_F(ReproduceCommand, GoesOnAfterAnInterruptAndMakesAFigure) {
@@ -54,6 +55,9 @@ TEST_F(ReproduceCommand, SaysWhatItCannotMake) {
   expect_failure("reproduce table-2 --trials 5", kUsage,
                  "--trials is no option of table-2; for other settings copy its file and use labelshift run");
   expect_failure("reproduce figure-5 --rounds 5", kUsage, "--rounds is for federations, and figure-5 has none");
+  expect_failure("reproduce convergence --predictors 5", kUsage, "--predictors is no option of convergence");
+  expect_failure("reproduce convergence --rounds 5", kUsage, "--rounds is no option of convergence");
+  expect_failure("reproduce convergence --device cpu", kUsage, "--device is no option of convergence");
   const CommandResult absent = shell("LABELSHIFT_DATA=/nowhere XDG_DATA_HOME=/nowhere labelshift reproduce figure-4");
   EXPECT_EQ(absent.status, kInput);
   EXPECT_THAT(absent.err, HasSubstr("; \"labelshift data\" says how to get it"));

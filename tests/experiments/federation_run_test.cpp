@@ -579,5 +579,137 @@ TEST_F(FederationRun, RefusesADamagedCheckpoint) {
                [&] { load_federation(path("checkpoint--5"), store); });
 }
 
+class StartModel : public FederationRun {
+ protected:
+  static RunSettings settings(int rounds) {
+    RunSettings settings = small_settings();
+    FederationSettings& federation = settings.federation;
+    federation.algorithm = "fedavg";
+    federation.ratio.method = "none";
+    federation.rounds = rounds;
+    federation.evaluate_every = rounds;
+    federation.local = {.steps = 1, .batch = 1000};  // whole nodes: no round draws anything
+    federation.server = {.optimiser = "sgd", .learning_rate = 0.01, .weight_decay = 0.0};
+    return settings;
+  }
+};
+
+TEST_F(StartModel, IsWhereTrainingGoesOn) {
+  run_in_folder(task("first", settings(3)), {});
+  RunSettings more = settings(4);
+  more.federation.start = path("first/model.safetensors");
+  run_in_folder(task("more", more), {});
+  run_in_folder(task("whole", settings(7)), {});
+  const Predictor found = load_predictor(path("more/model.safetensors"));
+  const Predictor expected = load_predictor(path("whole/model.safetensors"));
+  ASSERT_EQ(found.net->parameters().size(), expected.net->parameters().size());
+  // A batch of a whole node is added up in another order in another round, which changes last bits.
+  for (std::size_t i = 0; i < expected.net->parameters().size(); ++i)
+    EXPECT_NEAR(found.net->parameters()[i], expected.net->parameters()[i], 1e-6) << i;
+  const Predictor before = load_predictor(path("first/model.safetensors"));
+  EXPECT_GT(std::abs(found.net->parameters()[0] - before.net->parameters()[0]), 1e-5);
+}
+
+TEST_F(StartModel, BringsItsNormalisation) {
+  Predictor predictor = [&] {
+    run_in_folder(task("first", settings(1)), {});
+    return load_predictor(path("first/model.safetensors"));
+  }();
+  NetSpec other = predictor.net->spec();
+  other.normalisation.mean[0] += 20.0F;
+  Predictor moved{.net = make_net(other, 3), .class_names = predictor.class_names};
+  save_predictor(path("moved.safetensors"), moved);
+  RunSettings more = settings(1);
+  more.federation.start = path("moved.safetensors");
+  run_in_folder(task("more", more), {});
+  EXPECT_EQ(load_predictor(path("more/model.safetensors")).net->spec().normalisation, other.normalisation);
+}
+
+TEST_F(StartModel, IsPartOfWhatARunWasMadeFrom) {
+  run_in_folder(task("first", settings(2)), {});
+  RunSettings more = settings(1);
+  more.federation.start = path("first/model.safetensors");
+  run_in_folder(task("more", more), {});
+  EXPECT_TRUE(run_in_folder(task("more", more), {}).was_there);
+  run_in_folder(task("other", settings(3)), {});
+  file("first/model.safetensors", bytes_of(path("other/model.safetensors")));
+  try {
+    run_in_folder(task("more", more), {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("has a run on other data or from another model.start: they have changed"));
+  }
+}
+
+TEST_F(StartModel, IsRefusedWhereItIsNotOfThisRun) {
+  run_in_folder(task("first", settings(1)), {});
+  const auto refused = [&](const std::string& part, const auto& change) {
+    RunSettings more = settings(1);
+    more.federation.start = path("first/model.safetensors");
+    change(more);
+    try {
+      run_in_folder(task("refused", more), {});
+      ADD_FAILURE() << part;
+    } catch (const Error& error) {
+      EXPECT_EQ(static_cast<int>(error.kind()), static_cast<int>(ErrorKind::kInput));
+      EXPECT_THAT(error.what(), HasSubstr(part));
+    }
+  };
+  refused("no such file", [&](auto& s) { s.federation.start = path("nothing.safetensors"); });
+  refused("is a model of the net logistic, whose weights are not those of mlp as [model] describes it", [](auto& s) {
+    s.federation.model = {"mlp", {}};
+  });
+  Predictor predictor = load_predictor(path("first/model.safetensors"));
+  predictor.class_names[0] = "another";
+  save_predictor(path("classes.safetensors"), predictor);
+  refused("is a model of other classes than the data",
+          [&](auto& s) { s.federation.start = path("classes.safetensors"); });
+  NetSpec spec = predictor.net->spec();
+  spec.shape = {1, 14, 56};
+  Predictor shaped{.net = make_net(spec, 0),
+                   .class_names = load_predictor(path("first/model.safetensors")).class_names};
+  save_predictor(path("shape.safetensors"), shaped);
+  refused("is a model of examples of 1 x 14 x 56, and the data have 1 x 28 x 28",
+          [&](auto& s) { s.federation.start = path("shape.safetensors"); });
+}
+
+TEST_F(StartModel, HasTheColumnsOfTheDataInTheirOrder) {
+  std::string rows = "a,b,label\n";
+  for (int i = 0; i < 40; ++i) rows += fmt::format("{},{},{}\n", i % 2 + 0.01 * i, 0.02 * i, i % 2 == 0 ? "x" : "y");
+  RunSettings table = settings(1);
+  table.data = {
+      .folders = {{file("one.csv", rows), file("two.csv", rows)}, {file("three.csv", rows), file("four.csv", rows)}}};
+  run_in_folder(task("first", table), {});
+  table.federation.start = path("first/model.safetensors");
+  run_in_folder(task("same", table), {});
+  Predictor swapped = load_predictor(path("first/model.safetensors"));
+  ASSERT_EQ(swapped.column_names, (std::vector<std::string>{"a", "b"}));
+  swapped.column_names = {"b", "a"};
+  save_predictor(path("swapped.safetensors"), swapped);
+  table.federation.start = path("swapped.safetensors");
+  try {
+    run_in_folder(task("swapped", table), {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("is a model of other columns than the data, or in another order: b, a, expected a, b"));
+  }
+}
+
+TEST_F(StartModel, OfTorchScriptIsOfTheSameFile) {
+  const std::string plain = LABELSHIFT_EXAMPLES "/../tests/federation/reference/plain.pt";
+  std::string rows = "a,b,label\n";
+  for (int i = 0; i < 60; ++i) rows += fmt::format("{},{},{}\n", i % 3 + 0.01 * i, 0.02 * i, i % 3);
+  RunSettings table = settings(1);
+  table.data = {
+      .folders = {{file("one.csv", rows), file("two.csv", rows)}, {file("three.csv", rows), file("four.csv", rows)}}};
+  table.federation.model = {file("net.pt", bytes_of(plain)), {}};
+  run_in_folder(task("first", table), {});
+  table.federation.start = path("first/model.safetensors");
+  run_in_folder(task("same", table), {});
+  table.federation.model = {LABELSHIFT_EXAMPLES "/../tests/federation/reference/normed.pt", {}};
+  EXPECT_THROW(run_in_folder(task("other", table), {}), Error);
+}
+
 }  // namespace
 }  // namespace labelshift

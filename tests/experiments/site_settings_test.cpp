@@ -80,6 +80,10 @@ TEST_F(SiteSettings, TakeNoPathFromTheNetwork) {
                  "data.\"folders\" is nothing that a coordinator says to a site");
   expect_refused(text() + "[[compare]]\nname = \"a\"\ndata.set = \"/etc\"\n",
                  "\"compare\" is nothing that a coordinator says to a site");
+  expect_refused(replaced("[model]", "[model]\nstart = \"/etc/passwd\""),
+                 "model.start is nothing that a coordinator says to a site");
+  settings_.federation.start = "/home/me/model.safetensors";
+  EXPECT_THAT(text(), Not(HasSubstr("home")));
 }
 
 TEST_F(SiteSettings, LoadTorchScriptFromTheLocalFileThatIsMeantAlone) {

@@ -137,6 +137,37 @@ auto with_report(Change change) {
   };
 }
 
+TEST(Coordinator, NoticesWeightsThatAreNotFinite) {
+  FederationSettings settings = quick_settings();
+  settings.server = {.optimiser = "sgd", .learning_rate = 1e6, .weight_decay = 1e6};
+  const FederatedData data = two_nodes();
+  LocalFederation federation(settings, data);
+  EXPECT_THAT(error_of(ErrorKind::kInput, [&] { federation.run(); }),
+              testing::ContainsRegex("after round [0-9]+ the model has weights that are not finite; use smaller"));
+}
+
+TEST(Coordinator, WarnsOfAServerThatHardlyMoves) {
+  FederationSettings settings = quick_settings();
+  settings.rounds = 1;
+  settings.local.steps = 2;
+  settings.server = {.optimiser = "sgd", .learning_rate = 1e-3};
+  const FederatedData data = two_nodes();
+  EXPECT_THAT(LocalFederation(settings, data).run().warnings,
+              testing::ElementsAre("the server goes 0.001 of the way that nodes have gone, which is very little; "
+                                   "learning-rate = 1 is their mean"));
+  settings.server.learning_rate = 1.0;
+  EXPECT_THAT(LocalFederation(settings, data).run().warnings, testing::IsEmpty());
+}
+
+TEST(Coordinator, RefusesExamplesOfANegativeSize) {
+  FederationSettings settings = quick_settings();
+  settings.server = {.optimiser = "sgd"};
+  settings.step.rule = StepRule::kTheorem;
+  EXPECT_THAT(error_of_lie(settings, TaskKind::kAgree,
+                           [](Answer& answer) { answer.report = to_bytes(Agree::Report{.largest_square = -1.0}); }),
+              HasSubstr("node 1: the largest square of its examples is -1, expected 0 or more"));
+}
+
 TEST(Coordinator, RefusesToCountANodeMoreThanOnceOrExamplesBelowZero) {
   const auto lie_at = [](std::size_t place, double value) {
     return error_of_lie(quick_settings(), TaskKind::kJoin,
@@ -414,7 +445,7 @@ TEST(Coordinator, RefusesAnUpdateThatIsTooLongWhereThereIsALimit) {
   FederationSettings settings = quick_settings();
   settings.rounds = 2;
   settings.weighting = Weighting::kPooled;  // the norm is that of the update, not of its product with the weight
-  LocalFederation federation(settings, data);
+  LocalFederation federation(settings, data, /*workers=*/1);  // who hand answers over
   double longest = 0.0;
   Tampering looking(federation.engine(), [&](Index, TaskKind task, Answer& answer) {
     if (task != TaskKind::kTrain) return;
@@ -776,13 +807,13 @@ TEST(Coordinator, RefusesStatesAndMemoriesOfAnotherModel) {
   refused(wrong, "the saved model has");
   wrong = saved;
   wrong.algorithm.parts["control"].pop_back();
-  refused(wrong, "found 12 control variates, expected 13");
+  refused(wrong, "found 12 values of an algorithm's state, expected 13");
   wrong = saved;
   wrong.algorithm.parts["server/mean"] = {1.0F};
   refused(wrong, "state of the server's optimiser");
   const std::unique_ptr<NodeMemory> second = federation.store().of(1);
   remember_round(*second, 1, {{"control", std::vector<float>(12)}});
-  refused(saved, "node 2: found 12 control variates, expected 13");
+  refused(saved, "node 2: found 12 values of an algorithm's state, expected 13");
   forget_rounds(*second, 0, 0);
   refused(saved, "node 2: it does not remember its round 1 any more");
   remember(*federation.store().of(0), "ratio", ClassNumbers{Eigen::Vector2d(1.0, 1.0)});

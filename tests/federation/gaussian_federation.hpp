@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/rng.hpp"
 #include "labelshift/engine/in_process/in_process_engine.hpp"
 #include "labelshift/federation/algorithms.hpp"
@@ -127,6 +128,18 @@ inline FederationSettings weighted_settings(const std::string& method) {
   return settings;
 }
 
+/// Settings that cannot be are refused with a sentence that has this part.
+template <typename Act>
+void expect_refused(const std::string& part, Act&& act) {
+  try {
+    act();
+    ADD_FAILURE() << "expected an error with: " << part;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
 /// Changes what an algorithm does not go with.
 inline void suit_algorithm(FederationSettings& settings) {
   const std::string& name = settings.algorithm;
@@ -135,7 +148,14 @@ inline void suit_algorithm(FederationSettings& settings) {
     settings.compression = {.codec = name == "fedcom" ? "random-k" : "qsgd", .levels = 15, .kept = 0.5};
     settings.server = {.optimiser = "sgd", .learning_rate = settings.server.learning_rate, .weight_decay = 0.0};
   }
-  if (name == "fedcomgate") settings.sampled = 0;
+  if (name == "fedcomgate" || name == "fafed" || name == "proxskip") settings.sampled = 0;
+  if (name == "fafed") settings.server.weight_decay = 0.0;
+  if (name == "proxskip") {
+    settings.server = {.optimiser = "sgd", .learning_rate = 1.0, .weight_decay = 0.0};
+    settings.local.steps = 1;
+    settings.local.epochs = 0;
+    settings.round_probability = 0.4;
+  }
 }
 
 }  // namespace labelshift

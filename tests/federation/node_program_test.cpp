@@ -46,6 +46,8 @@ class NodeProgramTest : public testing::Test {
     ask(TaskKind::kHello, to_bytes(hello()));
     ask(TaskKind::kAgree, to_bytes(agreement()));
   }
+  /// Steps as the settings say.
+  static Bytes as_set() { return to_bytes(Train::Request{}); }
   static Agree::Request agreement() {
     return {.mean = {0.0F, 0.0F},
             .scale = {1.0F, 1.0F},
@@ -120,9 +122,15 @@ TEST_F(NodeProgramTest, RefusesMessagesThatMakeNoSense) {
               HasSubstr("2 numbers as a prior"));
   EXPECT_THAT(refusal(TaskKind::kTemperature, to_bytes(Temperature::Request{half.head(2), ones}), nine),
               HasSubstr("2 numbers as shares"));
-  EXPECT_THAT(refusal(TaskKind::kTrain, {}, std::vector<float>(8)), HasSubstr("8 weights, expected 9"));
-  EXPECT_THAT(refusal(TaskKind::kTrain, {}, std::vector<float>(10)), HasSubstr("10 weights, expected 9"));
-  EXPECT_THAT(refusal(TaskKind::kTrain, {}, nine), HasSubstr("before it had its importance weights"));
+  EXPECT_THAT(refusal(TaskKind::kTrain, as_set(), std::vector<float>(8)), HasSubstr("8 weights, expected 9"));
+  EXPECT_THAT(refusal(TaskKind::kTrain, as_set(), std::vector<float>(10)), HasSubstr("10 weights, expected 9"));
+  EXPECT_THAT(refusal(TaskKind::kTrain, as_set(), nine), HasSubstr("before it had its importance weights"));
+  EXPECT_THAT(refusal(TaskKind::kTrain, {}, nine), HasSubstr("a message ends 0 bytes on"));
+  ask(TaskKind::kRatio, {std::byte{1}}, {}, own(ones));
+  EXPECT_THAT(refusal(TaskKind::kTrain, to_bytes(Train::Request{.steps = 1'000'001}), nine),
+              HasSubstr("asked for 1000001 steps in a round, expected at most 1000000"));
+  EXPECT_THAT(refusal(TaskKind::kTrain, to_bytes(Train::Request{.rate = -0.5}), nine),
+              HasSubstr("asked for steps of length -0.5, expected a number above 0"));
   EXPECT_THAT(refusal(TaskKind::kEvaluate, {}), HasSubstr("0 weights, expected 9"));
 }
 
@@ -147,10 +155,10 @@ TEST_F(NodeProgramTest, TrainsARepeatedRoundOnTheWeightsThatCameWithIt) {
   shake_hands();
   ask(TaskKind::kRatio, {std::byte{1}}, {}, {.own = to_bytes(Ratio::Own{Eigen::Vector3d::Ones()})});
   const std::vector<float> zeros(9), others{0.5F, 0, 0, 0, 0, 0, 0, 0, 0};
-  const Answer first = ask(TaskKind::kTrain, {}, zeros);
-  const Answer second = ask(TaskKind::kTrain, {}, others);  // the same round, other weights
+  const Answer first = ask(TaskKind::kTrain, as_set(), zeros);
+  const Answer second = ask(TaskKind::kTrain, as_set(), others);  // the same round, other weights
   EXPECT_NE(first.weights, second.weights);
-  EXPECT_EQ(ask(TaskKind::kTrain, {}, zeros).weights, first.weights);
+  EXPECT_EQ(ask(TaskKind::kTrain, as_set(), zeros).weights, first.weights);
 }
 
 class ScaffoldNode : public NodeProgramTest {
@@ -171,7 +179,7 @@ class ScaffoldNode : public NodeProgramTest {
   }
   Answer train(std::uint64_t round, std::uint64_t counted, std::uint64_t durable) {
     round_ = round;
-    return ask(TaskKind::kTrain, {}, std::vector<float>(18, 0.1F), {.counted = counted, .durable = durable});
+    return ask(TaskKind::kTrain, as_set(), std::vector<float>(18, 0.1F), {.counted = counted, .durable = durable});
   }
   std::vector<std::string> rounds() { return store_.of(0)->names("round-"); }
 };
@@ -191,6 +199,9 @@ TEST_F(ScaffoldNode, GoesOnFromTheRoundThatCountsAndKeepsWhatItMayBeAskedFor) {
   EXPECT_EQ(rounds().size(), 3U);  // 3, 4 and 5
   EXPECT_EQ(train(4, 3, 3).weights.size(), 18U);
   try {
+    train(5, 4, 3);
+    train(6, 0, 3);  // all begin anew, and the coordinator may still go back to any round from 3 on
+    EXPECT_EQ(rounds().size(), 4U);
     train(5, 1, 1);  // a checkpoint that it was told nobody would go back to
     FAIL();
   } catch (const Error& error) {

@@ -89,11 +89,12 @@ void prepare(const CoordinatorOptions& options, const std::vector<ListedNode>& l
   const Index nodes = std::ssize(list);
   const Index in = std::count_if(list.begin(), list.end(), [](const ListedNode& node) { return !node.excluded; });
   if (in == 0) throw Error(ErrorKind::kUsage, fmt::format("{} excludes every node; leave some in", options.nodes));
-  if (!options.identity.insecure && in < kFewestMasked)
+  const Index masked = options.comparison.resume ? nodes : in;  // phases 1 and 2 may be done
+  if (!options.identity.insecure && masked < kFewestMasked)
     throw Error(ErrorKind::kUsage,
                 fmt::format("{} has {} nodes, and masks need at least {}: of a sum of two, each would know the other's "
                             "part; list a third, or try it on one machine with --insecure",
-                            options.nodes, in, kFewestMasked));
+                            options.nodes, masked, kFewestMasked));
   if (options.quorum > in)
     throw Error(ErrorKind::kUsage,
                 fmt::format("--quorum is {}, expected at most the {} nodes of {}", options.quorum, in, options.nodes));
@@ -114,6 +115,19 @@ void prepare(const CoordinatorOptions& options, const std::vector<ListedNode>& l
     if (data.nodes > 0 && data.nodes != nodes)
       throw Error(ErrorKind::kUsage, fmt::format("{}: data.nodes is {}, and {} lists {}; leave it out",
                                                  run.place_of("data.nodes"), data.nodes, options.nodes, nodes));
+    const FederationSettings& federation = run.settings.federation;
+    const bool theorem = federation.step.rule == StepRule::kTheorem;
+    if (theorem && !federation.step.smoothness)
+      throw Error(
+          ErrorKind::kUsage,
+          fmt::format("{}: step = \"theorem\" needs beta, and sites keep to themselves what it is made of; give "
+                      "smoothness",
+                      run.place_of("training.step")));
+    if (theorem && federation.ratio.weighted() && !federation.ratio.max_ratio)
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("{}: step = \"theorem\" needs r_max, and sites keep their weights to themselves; give "
+                              "[ratio] a max-ratio",
+                              run.place_of("training.step")));
     data.nodes = nodes;
     run.settings.federation.patience = patience;
   }
@@ -150,7 +164,7 @@ void coordinate(const CoordinatorOptions& options) {
                                 },
                             .log = log_line,
                             .invitation = invitation(engine->address(), options.identity.insecure),
-                            .tick = [&] { watch.look(); }});
+                            .tick = [&](Index fewest) { watch.look(static_cast<std::size_t>(fewest)); }});
   };
   try {
     const ComparisonResult result = run_comparison(experiment, settings, showing(*progress, interrupt));

@@ -192,7 +192,7 @@ LocalSites::~LocalSites() {
 std::unique_ptr<RunNodes> LocalSites::open(const RunTask& task) {
   return open_site_nodes(*engine_, task,
                          {.give_up_after = kLongEnough,
-                          .tick = [this] { check_alive(); },
+                          .tick = [this](Index) { check_alive(); },
                           .announcing =
                               [this](const std::string& run, const RunTask& announced) {
                                 write_file(fmt::format("{}/runs/{}.toml", scratch_.path, run), announced.settings_file);

@@ -12,6 +12,7 @@
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/settings.hpp"
+#include "labelshift/experiments/convergence_report.hpp"
 #include "labelshift/experiments/paper_tables.hpp"
 #include "labelshift/experiments/ratio_report.hpp"
 #include "labelshift/experiments/shipped_experiments.hpp"
@@ -60,6 +61,9 @@ void list(const StudySettings& settings) {
         seconds += comparison_seconds(shipped_experiment(name), settings.output, training);
       table.rows.push_back({one.name, one.summary, duration_text(seconds / cores), Cell()});
     }
+  if (settings.scale.data.empty())
+    table.rows.push_back({kConvergence, "Prop. 4.1 and the convergence theorems, measured",
+                          duration_text(convergence_seconds(convergence_figures(), settings.output) / cores), Cell()});
   progress.reset();
   print(table_text(table) +
         fmt::format("\nTimes are estimates for {:.0f} cores of this machine when nothing else runs; predictors are "
@@ -101,12 +105,40 @@ void reproduce_federation(const PaperTable& table, const ReproduceOptions& optio
   }
 }
 
+void reproduce_convergence(const ReproduceOptions& options, const DeferInterrupt& interrupt) {
+  std::vector<std::string> unread = options.figure_only;
+  if (options.device_given) unread.emplace_back("--device");
+  if (options.rounds > 0) unread.emplace_back("--rounds");
+  if (!unread.empty())
+    throw Error(ErrorKind::kUsage, fmt::format("{} is no option of {}", unread.front(), kConvergence));
+  const ConvergenceSettings settings{.output = options.study.output,
+                                     .seed = options.study.scale.seed,
+                                     .workers = options.study.workers,
+                                     .prepare_thread = flush_denormals_on_this_thread};
+  std::optional<Progress> progress(std::in_place);
+  progress->show("reading data");
+  try {
+    const std::span<const ConvergenceFigure> figures = convergence_figures();
+    const ConvergenceResult result = run_convergence_study(figures, settings, showing(*progress, interrupt));
+    progress.reset();
+    std::string text;
+    for (std::size_t i = 0; i < figures.size(); ++i)
+      text +=
+          table_text(convergence_table(figures[i], result.figures[i])) + fmt::format("Figure: {}\n\n", result.plots[i]);
+    print(text + fmt::format("Summary: {}\nRuns:    {}\n", result.summary, result.runs));
+  } catch (const Stopped&) {
+    progress.reset();
+    warn("stopped; the same command goes on from here");
+  }
+}
+
 void reproduce(ReproduceOptions options) {
   const DeferInterrupt interrupt;  // before LibTorch starts threads, which take its mask over
   use_one_torch_thread();
   keep_freed_memory();
   options.study.device = options.device == "cuda" ? Device::kCuda : Device::kCpu;
   if (options.name.empty()) return list(options.study);
+  if (options.name == kConvergence) return reproduce_convergence(options, interrupt);
   if (const PaperTable* table = find_paper_table(options.name)) return reproduce_federation(*table, options, interrupt);
   if (options.rounds > 0)
     throw Error(ErrorKind::kUsage, fmt::format("--rounds is for federations, and {} has none", options.name));

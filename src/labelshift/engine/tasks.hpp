@@ -8,7 +8,7 @@
 namespace labelshift {
 
 /// Raised whenever a message changes its meaning. Nodes and coordinators of different versions do not talk.
-inline constexpr std::uint32_t kProtocolVersion = 3;
+inline constexpr std::uint32_t kProtocolVersion = 4;
 
 enum class TaskKind : std::uint32_t {
   kHello,
@@ -155,7 +155,16 @@ struct Agree {
   using Own = Nothing;
   template <typename>
   using Sums = Nothing;
-  using Report = Nothing;
+  struct Report {
+    /// Of the node's normalised training examples the largest |x|^2, where step sizes are made of it. It leaves a node
+    /// in a simulation alone.
+    std::optional<double> largest_square;
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.largest_square);
+    }
+  };
 };
 
 /// Alg. 2 lines 3 and 4 by a node's own predictor, or what stands in for them.
@@ -361,7 +370,17 @@ struct TargetTogether {
 /// A round of the model. The request's weights are the parts that the algorithm sends.
 struct Train {
   static constexpr TaskKind kTask = TaskKind::kTrain;
-  using Request = Nothing;
+  static constexpr std::uint32_t kMostSteps = 1'000'000;
+  /// A node's steps where the coordinator decides on them: by chance, or by what all nodes said.
+  struct Request {
+    std::uint32_t steps = 0;     // 0: as many as the settings say
+    std::optional<double> rate;  // without it as the settings say
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.steps, self.rate);
+    }
+  };
   using Own = Nothing;
   template <typename Real>
   using Sums = TrainingSums<Real>;

@@ -259,6 +259,17 @@ ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSe
                                                row.name, tasks[i].settings.federation.compression.codec, q);
           notes.insert(note).second)
         result.notes.push_back(note);
+    const std::uint64_t seed = tasks[i].settings.federation.seed;
+    if (const auto& step = run.state.step)
+      result.notes.push_back(fmt::format(
+          "{}, seed {}: {} is {:.3g}, by the theorem, with r_max = {:.4g} and beta = {:.4g}.", row.name, seed,
+          step_key(tasks[i].settings.federation), step->rate, step->largest_weight, step->smoothness));
+    if (run.state.drawn_steps > 0)
+      result.notes.push_back(fmt::format("{}, seed {}: each node took {} steps in {} rounds.", row.name, seed,
+                                         run.state.drawn_steps, run.state.round));
+    if (run.state.zeros > 0.0)
+      result.notes.push_back(
+          fmt::format("{}, seed {}: {:.0f} parameters of the model are exactly 0.", row.name, seed, run.state.zeros));
     for (const std::string& warning : run.state.warnings)
       if (warnings.insert(row.name + warning).second)
         result.warnings.push_back(result.rows.size() > 1 ? row.name + ": " + warning : warning);

@@ -12,6 +12,7 @@
 #include "labelshift/data/files/text_lines.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/codec.hpp"
+#include "labelshift/federation/regulariser.hpp"
 #include "labelshift/federation/setting_ranges.hpp"
 #include "labelshift/learning/methods.hpp"
 
@@ -38,6 +39,10 @@ auto& part_of(auto& run) {
     return run.federation.server;
   else if constexpr (std::is_same_v<Part, CompressionSettings>)
     return run.federation.compression;
+  else if constexpr (std::is_same_v<Part, RegulariserSettings>)
+    return run.federation.regulariser;
+  else if constexpr (std::is_same_v<Part, StepSettings>)
+    return run.federation.step;
   else
     return run.federation.ratio;
 }
@@ -180,6 +185,20 @@ SchemaRow net(const char* section, const char* summary, Field field) {
             return true;
           },
           [=](const RunSettings& run) { return text_value(field(run).name); }};
+}
+
+SchemaRow start_of_model() {
+  return {"model",
+          "start",
+          "the path of a .safetensors file",
+          "a model that training goes on from, as train or a run wrote it; without it weights are drawn",
+          [](const toml::node& value, RunSettings& run, const fs::path& folder) {
+            const auto* found = value.as_string();
+            if (!found || found->get().empty()) return false;
+            run.federation.start = absolute(folder, found->get());
+            return true;
+          },
+          [](const RunSettings& run) { return text_if_any(run.federation.start); }};
 }
 
 template <typename Field>
@@ -416,10 +435,11 @@ const std::vector<SchemaRow>& schema_rows() {
 
       net("model", "the model that is trained", field(&FederationSettings::model)),
       net_settings("model", field(&FederationSettings::model)),
+      start_of_model(),
 
       name(
           "training", "algorithm", "the name of an algorithm",
-          "fedavg, fedprox, fedbn, scaffold, iw-erm, fedcom or fedcomgate",
+          "fedavg, fedprox, fedbn, scaffold, iw-erm, fedcom, fedcomgate, fafed or proxskip",
           [](const std::string& one) { find_algorithm(one); }, field(&FederationSettings::algorithm)),
       number("training.rounds", "rounds of training"),
       number("training.sampled",
@@ -437,21 +457,48 @@ const std::vector<SchemaRow>& schema_rows() {
       number("training.local-weight-decay", "weight decay of the steps that nodes take themselves"),
       number("training.proximal", "mu of fedprox, the strength of its pull towards the global model"),
       name(
-          "training", "server", "the name of an optimiser", "the server's optimiser: sgd, adam or yogi",
+          "training", "server", "the name of an optimiser",
+          "the server's optimiser: sgd, adam or yogi; of fafed whether its matrices are adaptive (adam) or 1 (sgd)",
           [](const std::string& one) { find_entry(server_optimisers(), "server optimiser", one); },
           field(&ServerSettings::optimiser)),
       number("training.learning-rate", "learning rate of the server's optimiser"),
       number("training.weight-decay", "weight decay of the server's optimiser"),
       number("training.momentum", "momentum of the server's optimiser, if it is sgd"),
-      number("training.beta1", "beta1 of the server's optimiser, if it is adam or yogi"),
-      number("training.beta2", "beta2 of the server's optimiser, if it is adam or yogi"),
-      number("training.epsilon", "epsilon of the server's optimiser, if it is adam or yogi"),
+      number("training.beta1",
+             "beta1 of the server's optimiser, if it is adam or yogi; of fafed the part of the momentum that is kept, "
+             "1 - alpha"),
+      number("training.beta2",
+             "beta2 of the server's optimiser, if it is adam or yogi; of fafed the part of the squares that is kept"),
+      number("training.epsilon",
+             "epsilon of the server's optimiser, if it is adam or yogi; of fafed rho, what its matrices are at least"),
       name(
           "training", "compression", "the name of a codec, or none",
           "how the parameters of a node's update travel: none, qsgd (rounded at random) or random-k (some of them)",
           [](const std::string& one) { make_codec({.codec = one}); }, field(&CompressionSettings::codec)),
       number("training.compression-levels", "qsgd's number of levels on each side of 0; 7 levels need 4 bits a value"),
       number("training.compression-kept", "the part of the values that random-k sends"),
+      name(
+          "training", "regulariser", "the name of a regulariser, or none",
+          "what is added to the objective, of the weights of layers without biases and batch norms: none, l1, group-l1 "
+          "(of the units of a layer) or box; the server takes its proximal step",
+          [](const std::string& one) {
+            if (one != RegulariserSettings().name) find_regulariser(one);
+          },
+          field(&RegulariserSettings::name)),
+      number("training.regulariser-strength", "strength of the regulariser l1 or group-l1"),
+      number("training.regulariser-bound", "the regulariser box keeps weights from minus this to this"),
+      number("training.round-probability",
+             "p of proxskip: after each step of the nodes there is a round of messages with this probability"),
+      choice(
+          "training", "step", {"given", "theorem"},
+          "given: learning rates are as this file says; theorem: the step is computed from r_max as Thm. F.1 (fedcom, "
+          "fedcomgate) or Thm. 5.5 (fedavg, iw-erm with one local step) says, once, before the first round",
+          field(&StepSettings::rule)),
+      number(
+          "training.smoothness",
+          "beta for step = \"theorem\", of the loss of one example; without it the largest over all nodes' examples is "
+          "computed, for the model logistic"),
+      number("training.noise", "sigma for step = \"theorem\" of Thm. 5.5, the size of a gradient's noise"),
       number("training.max-update-norm", "a node's update that is longer than this (Euclidean norm) is refused"),
 
       name("ratio", "method", "the name of a method",

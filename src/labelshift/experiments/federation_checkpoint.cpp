@@ -76,6 +76,11 @@ Json state_json(const FederationState& state) {
             {"largest_weight", json_number(state.largest_weight)},
             {"effective_share", json_number(state.effective_share)},
             {"compression_variance", json_number(state.compression_variance)},
+            {"step", state.step ? json_number(state.step->rate) : Json()},
+            {"step_r_max", state.step ? json_number(state.step->largest_weight) : Json()},
+            {"step_beta", state.step ? json_number(state.step->smoothness) : Json()},
+            {"drawn_steps", state.drawn_steps},
+            {"zero_parameters", json_number(state.zeros)},
             {"left_out", state.left_out},
             {"ratios", Json::array()},
             {"phases", Json::array()},
@@ -116,6 +121,12 @@ FederationState state_of(const Json& json) {
   state.largest_weight = number(json.value("largest_weight", Json()));  // older summaries have neither
   state.effective_share = number(json.value("effective_share", Json()));
   state.compression_variance = number(json.value("compression_variance", Json()));
+  if (const Json step = json.value("step", Json()); !step.is_null())
+    state.step = {.rate = step.get<double>(),
+                  .largest_weight = json.at("step_r_max").get<double>(),
+                  .smoothness = json.at("step_beta").get<double>()};
+  state.drawn_steps = json.value("drawn_steps", std::int64_t{0});
+  state.zeros = number(json.value("zero_parameters", Json()));
   state.left_out = json.value("left_out", std::vector<Index>());
   for (const Json& one : json.at("ratios"))
     state.ratios.push_back({.node = one.at("node").get<Index>() - 1,

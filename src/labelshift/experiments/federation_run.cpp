@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@
 #include "labelshift/experiments/evaluation_table.hpp"
 #include "labelshift/experiments/federation_checkpoint.hpp"
 #include "labelshift/federation/algorithms.hpp"
+#include "labelshift/federation/model_schema.hpp"
 #include "labelshift/federation/setting_error.hpp"
 #include "labelshift/federation/setting_ranges.hpp"
 #include "labelshift/learning/checkpoint.hpp"
@@ -217,6 +219,11 @@ RunResult read_result(const RunTask& task) {
   return result;
 }
 
+/// What may have changed besides data.
+const char* or_model(const FederationSettings& settings) {
+  return settings.start.empty() ? "" : " or from another model.start";
+}
+
 /// A saved state, if it is of a run with these settings and data.
 FederationState known_again(FederationState state, const std::string& checkpoint, const FederationSettings& settings,
                             const std::string& data, const std::string& settings_print) {
@@ -229,11 +236,12 @@ FederationState known_again(FederationState state, const std::string& checkpoint
                 fmt::format("{}: found {} rounds of {}; remove the folder of the run and start again", checkpoint,
                             state.round, settings.rounds));
   if (!state.data.empty() && state.data != data)  // an older version did not say
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{} is of a run on other data: they have changed since; bring them back, or choose another "
-                            "folder",
-                            checkpoint),
-                Remedy::kOutputFolder);
+    throw Error(
+        ErrorKind::kUsage,
+        fmt::format("{} is of a run on other data{}: they have changed since; bring them back, or choose another "
+                    "folder",
+                    checkpoint, or_model(settings)),
+        Remedy::kOutputFolder);
   return state;
 }
 
@@ -259,15 +267,60 @@ std::unique_ptr<RunNodes> open_nodes(const RunTask& task, const RunOptions& opti
   return open_local_nodes(task, {.workers = options.workers, .prepare_thread = options.prepare_thread});
 }
 
+/// A fingerprint of all that a run is made from besides its settings: the nodes' data, and the model it starts from.
+std::string fingerprint_of(const RunTask& task, const FederatedData& data) {
+  const std::string& start = task.settings.federation.start;
+  return start.empty() ? data.fingerprint : fmt::format("{} from {}", data.fingerprint, sha256_of(read_file(start)));
+}
+
+/// The model that a run starts from; nullptr if it draws its weights.
+std::shared_ptr<const Predictor> load_start(const FederationSettings& settings, const FederatedData& data) {
+  if (settings.start.empty()) return nullptr;
+  const auto known = nets();
+  const bool script = std::none_of(known.begin(), known.end(),
+                                   [&](const NetEntry& entry) { return entry.name == settings.model.name; });
+  auto start = std::make_shared<Predictor>(
+      load_predictor(settings.start, {.device = settings.device, .net = script ? settings.model.name : ""}));
+  if (start->class_names != data.class_names)
+    throw Error(ErrorKind::kInput,
+                fmt::format("{} is a model of other classes than the data: {}, expected {}; start from another",
+                            settings.start, fmt::join(start->class_names, ", "), fmt::join(data.class_names, ", ")));
+  if (!start->column_names.empty() && !data.column_names.empty() && start->column_names != data.column_names)
+    throw Error(ErrorKind::kInput,
+                fmt::format("{} is a model of other columns than the data, or in another order: {}, expected {}; start "
+                            "from another, or bring the columns into its order",
+                            settings.start, fmt::join(start->column_names, ", "), fmt::join(data.column_names, ", ")));
+  const ExampleShape& shape = start->net->spec().shape;
+  if (shape != data.shape)
+    throw Error(
+        ErrorKind::kInput,
+        fmt::format("{} is a model of examples of {} x {} x {}, and the data have {} x {} x {}; start from another",
+                    settings.start, shape.channels, shape.height, shape.width, data.shape.channels, data.shape.height,
+                    data.shape.width));
+  const auto net = make_net({.name = settings.model.name,
+                             .settings = settings.model.settings,
+                             .shape = data.shape,
+                             .classes = data.classes()},
+                            /*seed=*/0, settings.device);
+  if (!have_same_tensors(*start->net, *net))
+    throw Error(ErrorKind::kInput,
+                fmt::format("{} is a model of the net {}, whose weights are not those of {} as [model] describes it; "
+                            "give [model] its net and net-settings, or start from another",
+                            settings.start, start->net->spec().name, settings.model.name));
+  return start;
+}
+
 /// Refuses a finished run on files of the user's that have changed since. Data sets that are known by name do not
 /// change.
 void check_same_data(const RunTask& task, const RunOptions& options, RunResult& result) {
   const DataSettings& data = task.settings.data;
   const std::vector<std::string> known = known_dataset_names();
-  if (data.folders.empty() && std::find(known.begin(), known.end(), data.set) != known.end()) return;
+  if (data.folders.empty() && task.settings.federation.start.empty() &&
+      std::find(known.begin(), known.end(), data.set) != known.end())
+    return;
   std::string found;
   try {
-    found = open_nodes(task, options)->data().fingerprint;
+    found = fingerprint_of(task, open_nodes(task, options)->data());
   } catch (const Error& error) {
     result.state.warnings.push_back(
         fmt::format("the data of {} cannot be read any more, so whether they are still the same is unknown: {}",
@@ -275,11 +328,12 @@ void check_same_data(const RunTask& task, const RunOptions& options, RunResult& 
     return;
   }
   if (result.state.data != found)
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{} has a run on other data: they have changed since; bring them back, remove the folder, "
-                            "or choose another",
-                            task.folder),
-                Remedy::kOutputFolder);
+    throw Error(
+        ErrorKind::kUsage,
+        fmt::format("{} has a run on other data{}: they have changed since; bring them back, remove the folder, "
+                    "or choose another",
+                    task.folder, or_model(task.settings.federation)),
+        Remedy::kOutputFolder);
 }
 
 /// Watches over a run: passes progress on, and saves.
@@ -514,6 +568,8 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
   if (data.unlabelled > 0) notes.push_back(judge_without_labels(settings, data));
   check_settings(settings, std::ssize(data.nodes));
   check_nets(settings, data);
+  const std::shared_ptr<const Predictor> start_model = load_start(settings, data);
+  const std::string fingerprint = fingerprint_of(task, data);
   std::error_code error;
   fs::create_directories(task.folder, error);
   if (error)
@@ -527,18 +583,21 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
   claim_folder(task);
   const std::string settings_print = sha256_of(without_version(task.settings_file));
 
-  const FederationTask federation{
-      .shape = data.shape, .class_names = data.class_names, .run = settings_print, .node_names = data.node_names};
+  const FederationTask federation{.shape = data.shape,
+                                  .class_names = data.class_names,
+                                  .run = settings_print,
+                                  .node_names = data.node_names,
+                                  .start = start_model};
   NodeStore store({.folder = paths.nodes});
   FederationState start;
   std::optional<std::string> damaged_checkpoint;
   if (!newest_checkpoint(task.folder).empty()) {
     SavedFederation saved = load_last_federation(task.folder, store);
     damaged_checkpoint = std::move(saved.damage);
-    start = known_again(std::move(saved.state), saved.checkpoint, settings, data.fingerprint, settings_print);
+    start = known_again(std::move(saved.state), saved.checkpoint, settings, fingerprint, settings_print);
     check_memory(start, saved.checkpoint, *nodes);
   }
-  if (!start.ready) start = {.data = data.fingerprint, .settings = settings_print, .estimates_kept = true};
+  if (!start.ready) start = {.data = fingerprint, .settings = settings_print, .estimates_kept = true};
   start.memory_at_nodes = !nodes->memory_is_here();
   RunWatch watch(task, *nodes, store, observer, start);
   if (options.prepare_thread) options.prepare_thread();

@@ -1,6 +1,7 @@
 #include "labelshift/experiments/paper_tables.hpp"
 
 #include "labelshift/core/base/named_entries.hpp"
+#include "labelshift/experiments/convergence_figures.hpp"
 #include "labelshift/experiments/ratio_figures.hpp"
 
 namespace labelshift {
@@ -17,6 +18,7 @@ std::span<const PaperTable> paper_tables() {
       {"figure-6", "best, average and worst node of table-2", {"table-2"}, kSpread},
       {"figure-7", "best, average and worst node of table-3", {"table-3"}, kSpread},
       {"mnist-lenet", "MNIST, LeNet, 5 nodes", {"mnist-lenet"}},
+      {"compression", "not in the paper: what compressed updates cost in accuracy and save in bytes", {"compression"}},
       {"table-3-full", "table-3 with the paper's ResNet-18, for a GPU", {"table-3-full"}},
       {"table-4-full", "table-4 with the same", {"table-4-100-full", "table-4-200-full"}},
   };
@@ -27,6 +29,7 @@ std::vector<std::string> reproducible_names() {
   std::vector<std::string> names;
   for (const RatioFigure& figure : ratio_figures()) names.push_back(figure.name);
   for (const PaperTable& table : paper_tables()) names.push_back(table.name);
+  names.emplace_back(kConvergence);
   return names;
 }
 

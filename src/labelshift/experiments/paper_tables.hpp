@@ -19,7 +19,7 @@ struct PaperTable {
 /// Those of the paper, and larger ones for machines that have a GPU.
 std::span<const PaperTable> paper_tables();
 
-/// All that can be reproduced: the figures of ratios (ratio_figures()), then these tables.
+/// All that can be reproduced: the figures of ratios (ratio_figures()), then these tables, then kConvergence.
 std::vector<std::string> reproducible_names();
 
 /// The row called `name`; nullptr if that is a figure of ratios. Throws Error{kUsage} with a suggestion if it is

@@ -4,9 +4,7 @@
 
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -14,25 +12,21 @@
 #include "labelshift/core/base/csv_cell.hpp"
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/json.hpp"
-#include "labelshift/core/base/parallel.hpp"
 #include "labelshift/core/base/rng.hpp"
 #include "labelshift/core/base/version.hpp"
 #include "labelshift/core/estimators/estimators.hpp"
 #include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/data/datasets/splits.hpp"
 #include "labelshift/data/files/csv_reader.hpp"
-#include "labelshift/data/files/input_file.hpp"
 #include "labelshift/data/files/output_file.hpp"
-#include "labelshift/data/files/sha256.hpp"
 #include "labelshift/experiments/ratio_report.hpp"
+#include "labelshift/experiments/study_parts.hpp"
 #include "labelshift/learning/methods.hpp"
 #include "labelshift/learning/model_selection.hpp"
 #include "labelshift/learning/trainer.hpp"
 
 namespace labelshift {
 namespace {
-
-namespace fs = std::filesystem;
 
 Json describe(const RatioPanel& panel, const std::vector<double>& values) {
   return {{"title", panel.title},
@@ -64,33 +58,6 @@ std::string predictor_folder(const StudySettings& settings) {
   return fmt::format("{}/predictors/{}-seed-{}", settings.output, version(), settings.scale.seed);
 }
 
-/// Writes the settings of a study to its folder, or throws Error{kUsage} if other ones are there.
-void claim_folder(const std::string& folder, const Json& settings) {
-  std::error_code error;
-  fs::create_directories(folder + "/parts", error);
-  if (error)
-    throw Error(ErrorKind::kSystem, fmt::format("cannot make the folder {}/parts: {}", folder, error.message()));
-  const std::string path = folder + "/settings.json";
-  const std::string text = json_text(settings);
-  if (fs::exists(path, error)) {
-    const std::string found = read_file(path);
-    if (found == text) return;
-    const Json other = Json::parse(found, /*callback=*/nullptr, /*allow_exceptions=*/false);
-    const std::string by = other.is_object() ? other.value("version", Json()).dump() : "";
-    if (!by.empty() && by != Json(version()).dump())
-      throw Error(ErrorKind::kUsage,
-                  fmt::format("{} was started by labelshift {}, and this is {}, whose bits may differ; go on with that "
-                              "version, remove the folder, or choose another",
-                              folder, by, version()));
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{} was started with other settings, see its settings.json; repeat those to go on with it, "
-                            "remove the folder, or choose another",
-                            folder),
-                Remedy::kOutputFolder);
-  }
-  write_file(path, text);
-}
-
 /// Trials at one point of a panel: where they are kept, and what makes them.
 struct Point {
   std::size_t panel;
@@ -100,28 +67,11 @@ struct Point {
   std::string path;
 };
 
-// The last line of a part is this and the SHA-256 of those before it.
-constexpr std::string_view kSumLine = "sha256,";
-
-/// The text of a part without its sum; nothing if there is no part, or another one than was written.
-std::optional<std::string> read_part(const std::string& path) {
-  try {
-    std::string text = read_file(path);
-    const std::size_t at = text.rfind(kSumLine);
-    if (at == text.npos) return std::nullopt;
-    const std::string last = text.substr(at);
-    text.resize(at);
-    return last == fmt::format("{}{}\n", kSumLine, sha256_of(text)) ? std::optional(std::move(text)) : std::nullopt;
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
 void write_point(const std::string& path, const std::vector<TrialRow>& rows) {
   std::string text = "method,predictor,trial,mse\n";
   for (const TrialRow& row : rows)
     text += fmt::format("{},{},{},{}\n", row.method, row.predictor, row.trial, row.mse);  // shortest that reads back
-  write_file(path, fmt::format("{}{}{}\n", text, kSumLine, sha256_of(text)));
+  write_part(path, text);
 }
 
 std::vector<TrialRow> read_point(const std::string& path, const RatioPanel& panel, int trials) {
@@ -188,46 +138,10 @@ double training_seconds(const PredictorKey& key, Index available, double per_exa
   return per_example * trainings * examples * (1.0 - recipe.held_out) * recipe.epochs;
 }
 
-/// A part of the work, and what it weighs against the others.
-struct Job {
-  double weight = 1.0;
-  std::function<void(const Observer&)> run;
-};
-
-/// Runs the jobs on all threads, tells the observer how much of all of them is done, and stops them all if it says so
-/// or if one fails.
-void run_jobs(const std::string& stage, const std::vector<Job>& jobs, const StudySettings& settings,
-              const Observer& observer) {
-  double whole = 0.0;
-  for (const Job& job : jobs) whole += job.weight;
-  std::mutex mutex;
-  std::vector<double> done(jobs.size());
-  double total = 0.0;
-  bool failed = false;
-  run_in_parallel(std::ssize(jobs), settings.workers, [&](Index which) {
-    const auto report = [&](std::string_view, double share) {
-      const std::lock_guard lock(mutex);
-      total += (share - done[which]) * jobs[which].weight;
-      done[which] = share;
-      return !failed && (!observer || observer(stage, total / whole));
-    };
-    if (settings.prepare_thread) settings.prepare_thread();
-    try {
-      tell(report, stage);
-      jobs[which].run(report);
-      report(stage, 1.0);
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      failed = true;
-      throw;
-    }
-  });
-}
-
 /// Trains every predictor of the figure and asks each about every kind of test set.
 void prepare_predictors(const RatioFigure& figure, const StudySettings& settings, PredictorStore& store,
                         const Observer& observer) {
-  std::vector<Job> trainings, predictions;
+  std::vector<StudyJob> trainings, predictions;
   TrainingCost cost(settings.device);  // for what shares of all the work they are
   for (const PredictorKey& key : predictors_of(figure)) {
     if (store.has(key)) continue;
@@ -236,7 +150,8 @@ void prepare_predictors(const RatioFigure& figure, const StudySettings& settings
     trainings.push_back({training_seconds(key, train.size(), per_example),
                          [&store, key](const Observer& watch) { store.train(key, watch); }});
   }
-  run_jobs(fmt::format("training {} predictors", trainings.size()), trainings, settings, observer);
+  run_jobs(fmt::format("training {} predictors", trainings.size()), trainings,
+           {settings.workers, settings.prepare_thread}, observer);
   std::set<std::string> seen;
   for (const RatioPanel& panel : figure.panels)
     for (const PredictorKey& key : predictors_of(panel)) {
@@ -245,7 +160,7 @@ void prepare_predictors(const RatioFigure& figure, const StudySettings& settings
       predictions.push_back(
           {1.0, [&store, key, kind = panel.augmentation](const Observer& watch) { store.predict(key, kind, watch); }});
     }
-  run_jobs("predicting test sets", predictions, settings, observer);
+  run_jobs("predicting test sets", predictions, {settings.workers, settings.prepare_thread}, observer);
 }
 
 Json interval(const MeanInterval& value) {
@@ -364,7 +279,8 @@ StudyResult run_ratio_study(const RatioFigure& whole, const StudySettings& setti
                      .trials = folder + "/trials.csv",
                      .summary = folder + "/summary.json",
                      .figure = folder + "/figure.svg"};
-  claim_folder(folder, described);  // after the data sets were found: a study that cannot start leaves nothing behind
+  claim_folder(
+      folder, json_text(described));  // after the data sets were found: a study that cannot start leaves nothing behind
   prepare_predictors(figure, settings, store, observer);
 
   const std::vector<Point> points = points_of(figure, scale, folder);
@@ -376,7 +292,7 @@ StudyResult run_ratio_study(const RatioFigure& whole, const StudySettings& setti
     methods.emplace_back(panel, store);
     panels.push_back({panel, values, std::vector<std::vector<TrialRow>>(values.size()), methods.back().quality()});
   }
-  std::vector<Job> todo;
+  std::vector<StudyJob> todo;
   for (const Point& point : points) {
     if (read_part(point.path)) continue;
     todo.push_back(
@@ -386,7 +302,7 @@ StudyResult run_ratio_study(const RatioFigure& whole, const StudySettings& setti
                        methods[point.panel].run(point.alpha, point.size, scale.trials, scale.seed, stream, watch));
          }});
   }
-  run_jobs("trials", todo, settings, observer);
+  run_jobs("trials", todo, {settings.workers, settings.prepare_thread}, observer);
   // Read back, so that a study that was stopped and one that was not end in the same bits.
   for (const Point& point : points)
     panels[point.panel].points[point.index] = read_point(point.path, panels[point.panel].panel, scale.trials);

@@ -44,9 +44,7 @@ MeanInterval exponential(const MeanInterval& logs) {
 /// The MSE at one point. Predictors differ by factors, so that their mean and its interval are taken of logarithms.
 MeanInterval mse_interval(const std::vector<std::vector<double>>& by_predictor) {
   std::vector<double> values = independent(by_predictor);
-  if (by_predictor.size() == 1) return mean_interval(values);
-  for (double& value : values) value = std::log(value);
-  return exponential(mean_interval(values));
+  return by_predictor.size() == 1 ? mean_interval(values) : geometric_interval(std::move(values));
 }
 
 /// log MSE of every trial, [method][point][predictor][trial].
@@ -61,22 +59,6 @@ LogErrors log_errors(const PanelTrials& trials) {
   return logs;
 }
 
-/// Slope of log RMSE against log n.
-double log_slope(const std::vector<double>& sizes, const std::vector<double>& mse) {
-  std::vector<double> x, y;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    x.push_back(std::log(sizes[i]));
-    y.push_back(0.5 * std::log(std::max(mse[i], kLeastMse)));
-  }
-  const double mean_x = mean_of(x), mean_y = mean_of(y);
-  double xy = 0.0, xx = 0.0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    xy += (x[i] - mean_x) * (y[i] - mean_y);
-    xx += (x[i] - mean_x) * (x[i] - mean_x);
-  }
-  return xx > 0.0 ? xy / xx : std::numeric_limits<double>::quiet_NaN();
-}
-
 }  // namespace
 
 MeanInterval mean_interval(const std::vector<double>& values) {
@@ -87,6 +69,26 @@ MeanInterval mean_interval(const std::vector<double>& values) {
   const auto n = static_cast<double>(values.size());
   const double half = student_quantile(n - 1.0) * std::sqrt(squares / (n - 1.0) / n);
   return {mean, mean - half, mean + half};
+}
+
+MeanInterval geometric_interval(std::vector<double> values) {
+  for (double& value : values) value = std::log(value);
+  return exponential(mean_interval(values));
+}
+
+double log_slope(const std::vector<double>& x, const std::vector<double>& y) {
+  std::vector<double> log_x, log_y;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    log_x.push_back(std::log(x[i]));
+    log_y.push_back(std::log(std::max(y[i], kLeastMse)));
+  }
+  const double mean_x = mean_of(log_x), mean_y = mean_of(log_y);
+  double xy = 0.0, xx = 0.0;
+  for (std::size_t i = 0; i < log_x.size(); ++i) {
+    xy += (log_x[i] - mean_x) * (log_y[i] - mean_y);
+    xx += (log_x[i] - mean_x) * (log_x[i] - mean_x);
+  }
+  return xx > 0.0 ? xy / xx : std::numeric_limits<double>::quiet_NaN();
 }
 
 SizeLaw fit_size_law(const std::vector<double>& sizes, const std::vector<double>& mse) {
@@ -130,7 +132,7 @@ PanelSummary summarise(const PanelTrials& trials) {
     if (panel.sweep == Sweep::kSize && trials.values.size() > 2) {
       one.size_law = fit_size_law(trials.values, mean_mse);
       std::vector<double> slopes;
-      for (const std::vector<double>& curve : curves) slopes.push_back(log_slope(trials.values, curve));
+      for (const std::vector<double>& curve : curves) slopes.push_back(0.5 * log_slope(trials.values, curve));
       one.size_law->slope = mean_interval(slopes);
       if (slopes.size() == 1)  // says nothing of others
         one.size_law->slope.low = one.size_law->slope.high = std::numeric_limits<double>::quiet_NaN();

@@ -58,6 +58,12 @@ PanelSummary summarise(const PanelTrials& trials);
 /// The mean of `values`, each a mean of its own, with Student's 95 % interval.
 MeanInterval mean_interval(const std::vector<double>& values);
 
+/// The same for the geometric mean, by logarithms.
+MeanInterval geometric_interval(std::vector<double> values);
+
+/// Slope of log y against log x, by least squares; NaN if all x are the same.
+double log_slope(const std::vector<double>& x, const std::vector<double>& y);
+
 /// Fits SizeLaw's a and b.
 SizeLaw fit_size_law(const std::vector<double>& sizes, const std::vector<double>& mse);
 

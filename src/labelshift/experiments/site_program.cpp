@@ -82,6 +82,7 @@ class SiteProgram : public NodeProgram {
       if (!run_->details) report.details.reset();
       answer.report = to_bytes(report);
     }
+    if (task == TaskKind::kAgree && !run_->details) answer.report = to_bytes(Agree::Report{});
     if (task == TaskKind::kRatio && !run_->details) answer.report = to_bytes(Ratio::Report{});
     return answer;
   }

@@ -86,6 +86,7 @@ std::string site_settings_text(const RunSettings& settings, const FederatedData&
     said.data.shape = data.shape;
   else
     said.data.columns = settings.data.columns;
+  said.federation.start.clear();  // which is the coordinator's affair
   said.federation.model.name = portable_net(settings.federation.model.name);
   said.federation.ratio.net.name = portable_net(settings.federation.ratio.net.name);
   toml::table file{{"name", "run"}, {"seed", static_cast<std::int64_t>(settings.federation.seed)}};
@@ -116,6 +117,7 @@ RunSettings read_site_settings(const std::string& text, const std::string& model
     Experiment experiment = parse_experiment(toml_text(file), kName, "/");
     RunSettings result = std::move(experiment.runs.front().settings);
     result.federation.seed = experiment.seeds.front();
+    if (!result.federation.start.empty()) refuse("model.start is nothing that a coordinator says to a site");
     if (!result.data.at_sites()) refuse("they do not say which classes there are");
     check_data_settings(result.data);
     check_settings(result.federation, result.data.nodes);

@@ -44,11 +44,12 @@ AnswerFacts answer_facts(const FederationSettings& settings, const FederationTas
 void accept_answer(const AnswerFacts& facts, const Request& request, Answer& answer) {
   switch (static_cast<TaskKind>(request.task)) {
     case TaskKind::kHello:
-    case TaskKind::kAgree:
     case TaskKind::kTemperature:
       return;
     case TaskKind::kJoin:
       return check_join_report(answer, facts.classes);
+    case TaskKind::kAgree:
+      return check_agree_report(answer);
     case TaskKind::kTarget:
     case TaskKind::kAssess:
     case TaskKind::kTargetTogether:

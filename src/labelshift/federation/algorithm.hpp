@@ -10,6 +10,7 @@
 #include "labelshift/federation/local_training.hpp"
 #include "labelshift/federation/parts.hpp"
 #include "labelshift/federation/shared_net.hpp"
+#include "labelshift/federation/step_size.hpp"
 
 namespace labelshift {
 
@@ -30,6 +31,8 @@ struct NodeRound {
   SharedNet& model;
   std::span<const float> request;  // laid out by request_parts()
   std::uint64_t serial;            // of the call
+  std::uint64_t number;            // of the round, from 1
+  LocalSettings local;             // its steps, as many and as long as the coordinator says
   LocalLoss loss;                  // its examples and their importance weights
   std::uint64_t seed;
   double weight;       // of this node among the others
@@ -66,6 +69,8 @@ class FederatedAlgorithm {
   virtual std::span<const float> weights() const = 0;
   /// Fills the parts of the next request.
   virtual void make_request(std::vector<float>& parts) const = 0;
+  /// How many steps every node takes in a round, where chance decides; 0: as many as the settings say.
+  virtual std::uint32_t draw_steps(std::uint64_t /*round*/) const { return 0; }
   /// Takes what the nodes of a round answered; there is somebody among them.
   virtual void server_update(const TrainingSums<double>& sums) = 0;
   virtual AlgorithmState save() const = 0;
@@ -100,6 +105,9 @@ struct AlgorithmEntry {
   std::unique_ptr<FederatedAlgorithm> (*make)(const AlgorithmSetup& setup);
   /// Throws SettingError for settings that do not go with the algorithm.
   void (*check)(const FederationSettings& settings);
+  /// The step size that the algorithm's theorem gives; `steepest` is r_max beta. Throws SettingError for settings that
+  /// the theorem is not about. nullptr: there is no such theorem.
+  double (*theorem_step)(const FederationSettings& settings, const StepFacts& facts, double steepest) = nullptr;
 };
 
 }  // namespace labelshift

@@ -2,18 +2,21 @@
 
 #include "labelshift/core/base/named_entries.hpp"
 #include "labelshift/core/base/settings.hpp"
+#include "labelshift/federation/algorithms/fafed.hpp"
 #include "labelshift/federation/algorithms/fedavg.hpp"
 #include "labelshift/federation/algorithms/fedbn.hpp"
 #include "labelshift/federation/algorithms/fedcom.hpp"
 #include "labelshift/federation/algorithms/fedcomgate.hpp"
 #include "labelshift/federation/algorithms/fedprox.hpp"
 #include "labelshift/federation/algorithms/iw_erm.hpp"
+#include "labelshift/federation/algorithms/proxskip.hpp"
 #include "labelshift/federation/algorithms/scaffold.hpp"
 
 namespace labelshift {
 namespace {
 
-constexpr AlgorithmEntry kAlgorithms[] = {kFedAvg, kFedProx, kFedBn, kScaffold, kIwErm, kFedCom, kFedComGate};
+constexpr AlgorithmEntry kAlgorithms[] = {kFedAvg, kFedProx,    kFedBn, kScaffold, kIwErm,
+                                          kFedCom, kFedComGate, kFaFed, kProxSkip};
 
 }  // namespace
 

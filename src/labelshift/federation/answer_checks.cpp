@@ -57,6 +57,13 @@ void check_join_report(const Answer& answer, Index classes) {
     if (c >= classes) throw Error(ErrorKind::kPeer, fmt::format("it lacks a class {} of {}", c, classes));
 }
 
+void check_agree_report(const Answer& answer) {
+  const auto report = from_bytes<Agree::Report>(answer.report);
+  if (report.largest_square && *report.largest_square < 0.0)
+    throw Error(ErrorKind::kPeer,
+                fmt::format("the largest square of its examples is {}, expected 0 or more", *report.largest_square));
+}
+
 void check_weight(const Answer& answer) {
   if (!answer.numbers.empty() && !(answer.numbers[0] > 0.0))
     throw Error(ErrorKind::kPeer, "its answer weighs nothing; does it have training examples?");

@@ -15,6 +15,9 @@ void check_join(const Join::JoinSums& sums, Index nodes);
 /// The same, of `classes` classes.
 void check_join_report(const Answer& answer, Index classes);
 
+/// Of Agree: the largest |x|^2 of a node's examples.
+void check_agree_report(const Answer& answer);
+
 /// Of training: an answer weighs something.
 void check_weight(const Answer& answer);
 

@@ -46,4 +46,8 @@ void unpack_update(const UpdateCodec* codec, Answer& answer, Index parameters) {
   answer.packed.clear();
 }
 
+double largest_scale(const CompressionSettings& settings) {
+  return settings.codec == kRandomK.name ? 1.0 / settings.kept : 1.0;
+}
+
 }  // namespace labelshift

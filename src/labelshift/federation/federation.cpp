@@ -11,6 +11,7 @@
 #include "labelshift/federation/answer_checks.hpp"
 #include "labelshift/federation/model_schema.hpp"
 #include "labelshift/federation/ratio_phase.hpp"
+#include "labelshift/federation/step_size.hpp"
 
 namespace labelshift {
 namespace {
@@ -79,31 +80,73 @@ class Coordinator {
     conversation_.ask_everybody<Hello>({phase::kJoin}, {.request = request, .nodes = nodes});
   }
 
-  void agree(const std::string& schema, std::span<const Index> nodes) {
+  TaskOutcome<Agree> agree(const std::string& schema, std::span<const Index> nodes) {
     const Request request =
         request_for<Agree>({.mean = state_.normalisation.mean, .scale = state_.normalisation.scale, .schema = schema});
-    conversation_.ask_everybody<Agree>({phase::kJoin}, {.request = request, .nodes = nodes});
+    return conversation_.ask_everybody<Agree>({phase::kJoin}, {.request = request, .nodes = nodes});
   }
 
   void prepare() {
     state_.warnings.clear();  // of what failed before
     const TaskOutcome<Join> joined = join();
-    state_.normalisation = normalisation_of_all(joined.sums);
+    state_.normalisation = task_.start ? task_.start->net->spec().normalisation : normalisation_of_all(joined.sums);
     const auto net = make_net(model_spec(), stream_seed(settings_.seed, Stream::kModel), settings_.device);
-    state_.parameters.assign(net->parameters().begin(), net->parameters().end());
-    state_.buffers.assign(net->buffers().begin(), net->buffers().end());
+    Net& first = task_.start ? *task_.start->net : *net;
+    if (!have_same_tensors(first, *net))
+      throw Error(ErrorKind::kInput,
+                  "the model to start from is of another net than the one that is trained; give [model] its net and "
+                  "net-settings, or start from another");
+    state_.parameters.assign(first.parameters().begin(), first.parameters().end());
+    state_.buffers.assign(first.buffers().begin(), first.buffers().end());
     const auto algorithm = make_algorithm({settings_, *net, conversation_.nodes()});
     warn_of_nodes(joined);
     for (const Index node : conversation_.left_out())
-      warn(fmt::format("{} is left out by the operator, so its label mix is not in the goal", who(node)));
+      warn(
+          fmt::format("{} was left out by the operator in phase 1, so its label mix is not in the goal unless it was "
+                      "let in later",
+                      who(node)));
     for (std::string& warning : algorithm->warnings()) warn(std::move(warning));
-    agree(model_schema(*net, *algorithm), all());
+    if (settings_.patience.quorum > 0 && algorithm->when_missing() == MissingNodes::kRepeat)
+      warn(
+          fmt::format("{} needs every node in every round, so a round waits for those that are away, whatever the "
+                      "quorum",
+                      settings_.algorithm));
+    const TaskOutcome<Agree> agreed = agree(model_schema(*net, *algorithm), all());
     if (settings_.ratio.weighted()) run_ratio_phase(settings_, task_, census_of(joined), conversation_, state_);
     if (const AnswerFacts& facts = conversation_.facts(); facts.codec)
       state_.compression_variance = facts.codec->variance(facts.parameters);
+    if (settings_.step.rule == StepRule::kTheorem) state_.step = step_of_theorem(agreed);
     state_.left_out = conversation_.left_out();
     state_.ready = true;
     tell_checkpoint([this]() -> const FederationState& { return state_; });
+  }
+
+  TheoremStep step_of_theorem(const TaskOutcome<Agree>& agreed) const {
+    StepFacts facts{.largest_weight = settings_.ratio.weighted() ? state_.largest_weight : 1.0,
+                    .compression_variance = conversation_.facts().codec ? state_.compression_variance : 0.0,
+                    .nodes = static_cast<double>(sample_nodes(settings_, Stream::kCohort, 1, all()).size()),
+                    .largest_square = 0.0};
+    for (const auto& [node, report] : agreed.contributed)
+      facts.largest_square = report.largest_square && facts.largest_square
+                                 ? std::optional(std::max(*facts.largest_square, *report.largest_square))
+                                 : std::nullopt;
+    return theorem_step(settings_, facts);
+  }
+
+  /// The settings with the step that a theorem gives.
+  FederationSettings settings_with_step() const {
+    FederationSettings settings = settings_;
+    if (state_.step)
+      (settings.local.sends_gradient() ? settings.server.learning_rate : settings.local.learning_rate) =
+          state_.step->rate;
+    return settings;
+  }
+
+  /// What nodes are told of their steps in a round.
+  Train::Request steps_of(const FederatedAlgorithm& algorithm, int round) const {
+    Train::Request steps{.steps = algorithm.draw_steps(static_cast<std::uint64_t>(round))};
+    if (state_.step && !settings_.local.sends_gradient()) steps.rate = state_.step->rate;
+    return steps;
   }
 
   /// Between two rounds, follows what the operator says of who takes part.
@@ -254,7 +297,8 @@ class Coordinator {
                   fmt::format("the saved model has {} weights, expected {}: the data or the model have changed since; "
                               "start anew in another folder",
                               state_.parameters.size(), net->parameters().size()));
-    const auto algorithm = make_algorithm({settings_, *net, conversation_.nodes()});
+    const FederationSettings settings = settings_with_step();
+    const auto algorithm = make_algorithm({settings, *net, conversation_.nodes()});
     const std::string schema = model_schema(*net, *algorithm);
     const SharedWeights shared(*net, algorithm->shares_batch_norms());
     algorithm->start(shared.gather(state_.parameters, state_.buffers));
@@ -270,28 +314,45 @@ class Coordinator {
     while (state_.round < settings_.rounds) {
       const int round = state_.round + 1;
       request.round = static_cast<std::uint64_t>(round);
+      const Train::Request steps = steps_of(*algorithm, round);
+      request.body = to_bytes(steps);
       algorithm->make_request(request.weights);
       const auto done = static_cast<double>(round - 1 - first) / (settings_.rounds - first);
       auto outcome = run_round(*algorithm, schema, request, std::move(sums),
                                {phase::kTraining, done, 1.0 / (settings_.rounds - first)});
       algorithm->server_update(outcome.sums);
+      check_weights(algorithm->weights(), round);
       conversation_.count(outcome.contributed, round);
-      for (const NodeFailure& failure : outcome.failed) note_absence(failure);
+      state_.drawn_steps += steps.steps;
+      for (const NodeFailure& failure : outcome.failed) note_absence(failure.node, failure.sentence);
+      for (const Index node : conversation_.left_out()) note_absence(node, "the operator left it out");
       sums = std::move(outcome.sums);  // memory of the right size for the next
       state_.round = round;
       if (round % settings_.evaluate_every == 0 || round == settings_.rounds) evaluate(*algorithm);
       tell_checkpoint(whole_state);
     }
     whole_state();
+    if (settings_.regulariser.regularised())
+      state_.zeros = static_cast<double>(std::count(state_.parameters.begin(), state_.parameters.end(), 0.0F));
     warn_of_absences();
   }
 
-  void note_absence(const NodeFailure& failure) {
+  static void check_weights(std::span<const float> weights, int round) {
+    const Eigen::Map<const Eigen::ArrayXf> w(weights.data(), std::ssize(weights));
+    if ((w * 0.0F).sum() != 0.0F)  // which only numbers that are not finite make
+      throw Error(
+          ErrorKind::kInput,
+          fmt::format("after round {} the model has weights that are not finite; use smaller learning rates, or "
+                      "less compression",
+                      round));
+  }
+
+  void note_absence(Index node, const std::string& why) {
     auto found = std::find_if(state_.absences.begin(), state_.absences.end(),
-                              [&](const NodeAbsence& one) { return one.node == failure.node; });
-    if (found == state_.absences.end()) found = state_.absences.insert(found, {.node = failure.node});
+                              [&](const NodeAbsence& one) { return one.node == node; });
+    if (found == state_.absences.end()) found = state_.absences.insert(found, {.node = node});
     ++found->rounds;
-    found->why = failure.sentence;
+    found->why = why;
   }
 
   void warn_of_absences() {
@@ -304,12 +365,24 @@ class Coordinator {
       state_.warnings.push_back(fmt::format("{} more nodes took no part in some rounds", named - kNodesNamed));
   }
 
+  /// What nodes remember of an algorithm that needs everybody adds up over those who were there. Where others are there
+  /// now, all forget it.
+  void begin_anew_in_new_company() {
+    for (Index node = 0; node < conversation_.nodes(); ++node) {
+      const bool was_there = state_.counted[node] == static_cast<std::uint64_t>(state_.round);
+      if (was_there == std::binary_search(all().begin(), all().end(), node)) continue;
+      std::fill(state_.counted.begin(), state_.counted.end(), 0);
+      return;
+    }
+  }
+
   /// Asks the nodes of a round, and again where the algorithm needs everybody and somebody is missing.
   TaskOutcome<Train> run_round(const FederatedAlgorithm& algorithm, const std::string& schema, const Request& request,
                                TrainingSums<double> sums, const Conversation::Place& place) {
     const auto shape = sums.parts.size();
     for (int repeats = 0;; ++repeats) {
       follow_operator(schema);
+      if (algorithm.when_missing() == MissingNodes::kRepeat) begin_anew_in_new_company();
       const std::vector<Index> cohort =
           sample_nodes(settings_, Stream::kCohort, static_cast<int>(request.round), all());
       Patience patience = settings_.patience;

@@ -12,7 +12,9 @@
 #include "labelshift/engine/engine.hpp"
 #include "labelshift/federation/algorithm.hpp"
 #include "labelshift/federation/federation_settings.hpp"
+#include "labelshift/federation/step_size.hpp"
 #include "labelshift/learning/net.hpp"
+#include "labelshift/learning/predictor.hpp"
 
 namespace labelshift {
 
@@ -86,6 +88,9 @@ struct FederationState {
   double largest_weight = kUnknown;    // r_max, where no node keeps its own to itself
   double effective_share = kUnknown;   // of all training examples: effective by actual number
   double compression_variance = kUnknown;  // q of Thm. F.1, where updates are compressed
+  std::optional<TheoremStep> step;         // that a theorem gives, where the settings ask for it
+  std::int64_t drawn_steps = 0;            // that each node has taken, where chance decides how many
+  double zeros = kUnknown;                 // how many parameters of the model are exactly 0, where it is regularised
   std::vector<Index> left_out;             // nodes that phases 1 and 2 were done without, in ascending order
   std::vector<PhaseCost> phases;
   std::vector<NodeEvaluation> history;
@@ -117,9 +122,10 @@ struct FederationHooks {
 /// What the coordinator knows of the data, and what tells this run from another.
 struct FederationTask {
   ExampleShape shape;
-  std::vector<std::string> class_names;      // (m)
-  std::string run;                           // its name; nodes refuse a coordinator of another run
-  std::vector<std::string> node_names = {};  // (K) for messages; empty: nodes are called by their numbers
+  std::vector<std::string> class_names;         // (m)
+  std::string run;                              // its name; nodes refuse a coordinator of another run
+  std::vector<std::string> node_names = {};     // (K) for messages; empty: nodes are called by their numbers
+  std::shared_ptr<const Predictor> start = {};  // that training goes on from; nullptr: fresh weights
 };
 
 /// Alg. 2: estimates ratios if the settings ask for any, then trains in rounds.

@@ -7,8 +7,10 @@
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/codec.hpp"
 #include "labelshift/federation/local_ratio.hpp"
+#include "labelshift/federation/regulariser.hpp"
 #include "labelshift/federation/setting_error.hpp"
 #include "labelshift/federation/setting_ranges.hpp"
+#include "labelshift/federation/step_size.hpp"
 #include "labelshift/learning/methods.hpp"
 
 namespace labelshift {
@@ -28,6 +30,16 @@ void check_settings(const FederationSettings& settings, Index nodes) {
   need(local.epochs == 0 || local.steps == 1, "training.local-epochs", "give local-steps or local-epochs, not both");
   make_codec(settings.compression);  // which must be known
   algorithm_of(settings).check(settings);
+  if (settings.regulariser.regularised()) {
+    find_regulariser(settings.regulariser.name);  // which must be known
+    need(settings.server.optimiser == "sgd" && settings.server.momentum == 0.0, "training.regulariser",
+         "the proximal step of a regulariser follows a plain step of the server; give server = \"sgd\" and momentum = "
+         "0");
+    need(local.epochs == 0, "training.regulariser",
+         "the proximal step of a regulariser needs as many steps at every node; give local-steps instead of "
+         "local-epochs");
+  }
+  check_theorem_step(settings, nodes);
   if (!ratio.weighted()) return;
   need(ratio.goal_node <= nodes, "ratio.goal-node",
        fmt::format("goal-node is {}, expected a node from 1 to {}, or 0 for all", ratio.goal_node, nodes));

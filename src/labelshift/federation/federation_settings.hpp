@@ -28,7 +28,9 @@ struct LocalSettings {
   double weight_decay = 0.0;   // of the node's own SGD
   double proximal = 0.0;       // mu of FedProx
 
-  bool sends_gradient() const { return steps == 1 && epochs == 0; }
+  bool always_steps = false;  // also where there is one step: never sends the gradient in its place
+
+  bool sends_gradient() const { return steps == 1 && epochs == 0 && !always_steps; }
 
   /// T = tau R, the stochastic gradients of a node in R rounds. With `epochs` they depend on the node's examples, and
   /// this counts the rounds.
@@ -72,6 +74,24 @@ struct CompressionSettings {
   bool compressed() const { return codec != "none"; }
 };
 
+/// R in the objective mean_k F_k(w) + R(w), of the weights of layers: neither biases nor batch norms.
+struct RegulariserSettings {
+  std::string name = "none";  // a row of regularisers(), or "none"
+  double strength = 1e-4;     // of l1 and group-l1
+  double bound = 1.0;         // of box
+
+  bool regularised() const { return name != "none"; }
+};
+
+enum class StepRule { kGiven, kTheorem };
+
+/// How long steps are.
+struct StepSettings {
+  StepRule rule = StepRule::kGiven;  // kTheorem: as the paper's theorems say, from r_max, beta and sigma
+  std::optional<double> smoothness;  // beta of the loss without weights; computed where the model is convex
+  double noise = 0.0;                // sigma of a stochastic gradient
+};
+
 /// All that decides a federation's bits, but its data.
 struct FederationSettings {
   std::string algorithm = "fedavg";               // a row of algorithms()
@@ -83,6 +103,10 @@ struct FederationSettings {
   LocalSettings local;
   ServerSettings server;
   CompressionSettings compression;
+  RegulariserSettings regulariser;
+  StepSettings step;
+  double round_probability = 0.2;  // p of proxskip, with which a step is followed by a round of messages
+  std::string start;               // the file of a predictor that training goes on from; empty: fresh weights
   RatioSettings ratio;
   double target_holdout = 0.0;  // of a node's test examples that ratios are estimated on, the rest to evaluate; 0: all
                                 // for both, as in the paper

@@ -14,21 +14,6 @@
 namespace labelshift {
 namespace {
 
-struct StepBatch {
-  std::vector<Index> rows;
-  std::vector<float> weights;
-};
-
-void fill(const LocalLoss& loss, std::span<const Index> chosen, StepBatch& batch) {
-  batch.rows.clear();
-  batch.weights.clear();
-  for (const Index i : chosen) {
-    const Index row = loss.rows[i];
-    batch.rows.push_back(row);
-    if (!loss.class_weights.empty()) batch.weights.push_back(loss.class_weights[loss.data.labels[row]]);
-  }
-}
-
 /// w <- w - rate (g + decay w + mu (w - start) + correction)
 void sgd_step(std::span<float> w, std::span<const float> g, std::span<const float> start, const LocalLoss& loss,
               const LocalSettings& settings) {
@@ -80,43 +65,66 @@ std::span<const Index> BatchOrder::next_of_epoch(Index batch) {
   return draw(count);
 }
 
+LocalGradients::LocalGradients(Net& net, const LocalLoss& loss, std::uint64_t seed, const std::atomic<bool>& cancelled)
+    : net_(net),
+      loss_(loss),
+      cancelled_(cancelled),
+      order_(std::ssize(loss.rows), seed),
+      noise_seed_(stream_seed(seed, TrainingStream::kNoise)) {}
+
+double LocalGradients::next(Index batch) {
+  return take(order_.next(batch));
+}
+
+std::optional<double> LocalGradients::next_of_epoch(Index batch) {
+  const std::span<const Index> chosen = order_.next_of_epoch(batch);
+  if (chosen.empty()) return std::nullopt;
+  return take(chosen);
+}
+
+double LocalGradients::take(std::span<const Index> chosen) {
+  rows_.clear();
+  weights_.clear();
+  for (const Index i : chosen) {
+    const Index row = loss_.rows[i];
+    rows_.push_back(row);
+    if (!loss_.class_weights.empty()) weights_.push_back(loss_.class_weights[loss_.data.labels[row]]);
+  }
+  ++batches_;
+  return again();
+}
+
+double LocalGradients::again() {
+  if (cancelled_) throw Stopped{};
+  const BatchLoss value =
+      net_.loss_and_gradient({loss_.data, rows_, weights_}, {loss_.zeta}, Rng(noise_seed_, batches_ - 1)());
+  if (!std::isfinite(value.objective))
+    throw Error(ErrorKind::kInput,
+                fmt::format("the loss of a batch is {}, expected a finite number; use a smaller learning rate, or look "
+                            "for extreme values in the data",
+                            std::isnan(value.objective) ? "nan" : fmt::format("{}", value.objective)));
+  return value.objective;
+}
+
 LocalUpdate local_training(Net& net, const LocalLoss& loss, const LocalSettings& settings, std::uint64_t seed,
                            const std::atomic<bool>& cancelled) {
-  BatchOrder order(std::ssize(loss.rows), seed);
-  const std::uint64_t noise_seed = stream_seed(seed, TrainingStream::kNoise);
+  LocalGradients gradients(net, loss, seed, cancelled);
+  if (settings.sends_gradient()) {
+    const double value = gradients.next(settings.batch);
+    return {.taken = {}, .loss = value, .steps = 1};
+  }
   LocalUpdate result;
-  StepBatch batch;
-  const auto gradient = [&](std::span<const Index> chosen) {
-    if (cancelled) throw Stopped{};
-    fill(loss, chosen, batch);
-    const BatchLoss value = net.loss_and_gradient({loss.data, batch.rows, batch.weights}, {loss.zeta},
-                                                  Rng(noise_seed, static_cast<std::uint64_t>(result.steps))());
-    if (!std::isfinite(value.objective))
-      throw Error(
-          ErrorKind::kInput,
-          fmt::format("the loss of a batch is {}, expected a finite number; use a smaller learning rate, or look "
-                      "for extreme values in the data",
-                      std::isnan(value.objective) ? "nan" : fmt::format("{}", value.objective)));
-    result.loss += value.objective;
+  const std::vector<float> start(net.parameters().begin(), net.parameters().end());
+  const auto step = [&](double value) {
+    sgd_step(net.parameters(), net.gradient(), start, loss, settings);
+    result.loss += value;
     ++result.steps;
   };
-  if (settings.sends_gradient()) {
-    gradient(order.next(settings.batch));
-    return result;
-  }
-  const std::vector<float> start(net.parameters().begin(), net.parameters().end());
   if (settings.epochs > 0) {
     for (int epoch = 0; epoch < settings.epochs; ++epoch)
-      for (auto chosen = order.next_of_epoch(settings.batch); !chosen.empty();
-           chosen = order.next_of_epoch(settings.batch)) {
-        gradient(chosen);
-        sgd_step(net.parameters(), net.gradient(), start, loss, settings);
-      }
+      while (const auto value = gradients.next_of_epoch(settings.batch)) step(*value);
   } else {
-    for (int step = 0; step < settings.steps; ++step) {
-      gradient(order.next(settings.batch));
-      sgd_step(net.parameters(), net.gradient(), start, loss, settings);
-    }
+    for (int i = 0; i < settings.steps; ++i) step(gradients.next(settings.batch));
   }
   result.loss /= static_cast<double>(result.steps);
   result.taken.resize(start.size());

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,6 +38,31 @@ struct LocalLoss {
   std::span<const float> class_weights;  // (m) (IW-ERM)'s r_k(y), or empty: all ones
   double zeta = 0.0;                     // of Eq. (4), for predictors
   std::span<const float> correction;     // (p) SCAFFOLD's c - c_k, added to every gradient; or empty
+};
+
+/// Stochastic gradients of a node's local loss in one round.
+class LocalGradients {
+ public:
+  LocalGradients(Net& net, const LocalLoss& loss, std::uint64_t seed, const std::atomic<bool>& cancelled);
+
+  /// The loss on the next batch at the weights that the net has; its gradient is net.gradient() then. Throws
+  /// Error{kInput} if the loss is not finite, Stopped if it was cancelled.
+  double next(Index batch);
+  /// The same, for one pass over all examples; nothing at its end.
+  std::optional<double> next_of_epoch(Index batch);
+  /// The same batch again, and the same noise, at the weights that the net has now.
+  double again();
+
+ private:
+  double take(std::span<const Index> chosen);
+  Net& net_;
+  const LocalLoss& loss_;
+  const std::atomic<bool>& cancelled_;
+  BatchOrder order_;
+  const std::uint64_t noise_seed_;
+  std::uint64_t batches_ = 0;
+  std::vector<Index> rows_;     // of the batch
+  std::vector<float> weights_;  // of the batch
 };
 
 struct LocalUpdate {

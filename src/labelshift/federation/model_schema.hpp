@@ -10,4 +10,7 @@ namespace labelshift {
 /// same mean the same numbers.
 std::string model_schema(const Net& net, const FederatedAlgorithm& algorithm);
 
+/// Whether the weights of one net can be those of the other.
+bool have_same_tensors(const Net& one, const Net& other);
+
 }  // namespace labelshift

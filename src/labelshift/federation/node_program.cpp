@@ -11,6 +11,7 @@
 #include "labelshift/federation/node_context.hpp"
 #include "labelshift/federation/node_estimates.hpp"
 #include "labelshift/federation/node_training.hpp"
+#include "labelshift/federation/step_size.hpp"
 
 namespace labelshift {
 namespace {
@@ -75,7 +76,11 @@ TaskAnswer<Agree> answer(NodeContext& node, const Agree::Request& request) {
   const std::string schema = model_schema(node.model().net(), node.algorithm());
   if (schema != request.schema)
     refuse_handshake(fmt::format("the model is {}, at this node {}", request.schema, schema));
-  return {};
+  TaskAnswer<Agree> result;
+  if (asks_for_squares(node.settings()))
+    result.report.largest_square =
+        largest_square(node.train_data(), node.parts().train, {.mean = request.mean, .scale = request.scale});
+  return result;
 }
 
 class Program : public NodeProgram {
@@ -110,7 +115,7 @@ class Program : public NodeProgram {
       case TaskKind::kTargetTogether:
         return with_request<TargetTogether>(node, nodes_of(node));
       case TaskKind::kTrain:
-        return answer(node, Train{}, codec_.get());
+        return answer(node, from_bytes<Train::Request>(call.request.body), codec_.get());
       case TaskKind::kEvaluate:
         return to_answer<Evaluate>(answer(node, Evaluate{}));
     }

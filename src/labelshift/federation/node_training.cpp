@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/inference/wilson.hpp"
@@ -19,6 +20,19 @@ using Eigen::VectorXd;
 void check_weights(std::span<const float> sent, Index expected) {
   if (std::ssize(sent) != expected)
     throw Error(ErrorKind::kPeer, fmt::format("a message has {} weights, expected {}", sent.size(), expected));
+}
+
+/// The node's steps, with what the coordinator decided of them.
+LocalSettings local_steps(LocalSettings local, const Train::Request& request) {
+  if (request.steps > Train::kMostSteps)
+    throw Error(ErrorKind::kPeer, fmt::format("it was asked for {} steps in a round, expected at most {}",
+                                              request.steps, Train::kMostSteps));
+  if (request.rate && !(*request.rate > 0.0))
+    throw Error(ErrorKind::kPeer,
+                fmt::format("it was asked for steps of length {}, expected a number above 0", *request.rate));
+  if (request.steps > 0) local.steps = static_cast<int>(request.steps);
+  if (request.rate) local.learning_rate = *request.rate;
+  return local;
 }
 
 /// Accuracy on held-out source examples, weighted by q_k / p_k^tr: sum w a / sum w, and its standard error.
@@ -60,14 +74,16 @@ std::optional<Evaluate::Reweighted> reweighted(NodeContext& node, Net& net) {
 
 }  // namespace
 
-Answer answer(NodeContext& node, const Train&, const UpdateCodec* codec) {
+Answer answer(NodeContext& node, const Train::Request& request, const UpdateCodec* codec) {
   const FederationSettings& settings = node.settings();
   const NodeCall& call = node.call();
   const FederatedAlgorithm& algorithm = node.algorithm();
   check_weights(call.request.weights, algorithm.request_parts().size());
   NamedParts memory;
   if (algorithm.has_memory()) {
-    forget_rounds(node.memory(), call.to.counted, call.to.durable);
+    // A coordinator that has all begin anew may still go back to any round that it has saved since the durable one.
+    const std::uint64_t last = call.to.counted > 0 ? call.to.counted : std::numeric_limits<std::uint64_t>::max();
+    forget_rounds(node.memory(), last, call.to.durable);
     memory = recall_round(node.memory(), call.to.counted);
   }
   std::vector<float> weights;
@@ -79,6 +95,8 @@ Answer answer(NodeContext& node, const Train&, const UpdateCodec* codec) {
   NodeRound round{.model = node.model(),
                   .request = call.request.weights,
                   .serial = call.serial,
+                  .number = call.request.round,
+                  .local = local_steps(settings.local, request),
                   .loss = {node.train_data(), node.parts().train, weights, /*zeta=*/0.0, {}},
                   .seed = node_seed(settings.seed, Stream::kModelRounds, node.node(), call.request.round),
                   .weight = weight,

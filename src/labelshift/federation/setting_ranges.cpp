@@ -33,6 +33,10 @@ constexpr auto of_server = ranged<FederationSettings, &FederationSettings::serve
 template <auto member>
 constexpr auto of_compression = ranged<FederationSettings, &FederationSettings::compression, member>;
 template <auto member>
+constexpr auto of_regulariser = ranged<FederationSettings, &FederationSettings::regulariser, member>;
+template <auto member>
+constexpr auto of_step = ranged<FederationSettings, &FederationSettings::step, member>;
+template <auto member>
 constexpr auto of_ratio = ranged<FederationSettings, &FederationSettings::ratio, member>;
 
 constexpr RangedSetting<FederationSettings> kFederationSettings[] = {
@@ -53,6 +57,12 @@ constexpr RangedSetting<FederationSettings> kFederationSettings[] = {
     of_compression<&CompressionSettings::levels>("training.compression-levels",
                                                  {.low = 1.0, .high = 32767.0, .whole = true}),
     of_compression<&CompressionSettings::kept>("training.compression-kept", kUsed),
+    of_regulariser<&RegulariserSettings::strength>("training.regulariser-strength", kStrength),
+    of_regulariser<&RegulariserSettings::bound>("training.regulariser-bound", kStrength),
+    of_step<&StepSettings::smoothness>("training.smoothness",
+                                       {.open_low = true, .advice = "; leave it out where the model is convex"}),
+    of_step<&StepSettings::noise>("training.noise", kStrength),
+    of_all<&FederationSettings::round_probability>("training.round-probability", {.low = 1e-4, .high = 1.0}),
     of_all<&FederationSettings::max_update_norm>("training.max-update-norm", kLimit),
     of_ratio<&RatioSettings::fraction>("ratio.fraction", kUsed),
     of_ratio<&RatioSettings::held_out>("ratio.held-out", kSplit),

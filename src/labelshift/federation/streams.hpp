@@ -16,6 +16,7 @@ enum class Stream : std::uint64_t {
   kParts = 0x7061727473,                // which of a node's examples are held out
   kLocalPredictor = 0x70726564,         // all of a node's own predictor
   kModelRounds = 0x6d6f64656c,          // batches and dropout of a round
+  kCoin = 0x636f696e,                   // how many steps a round has, where chance decides
   kCompression = 0x71756e74,            // what is random about a compressed update
   kPredictorRounds = 0x70726f756e,      // the same for the predictor that all train
 };

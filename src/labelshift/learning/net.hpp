@@ -78,6 +78,8 @@ struct NetEntry {
   const char* name;
   const char* summary;
   std::unique_ptr<Net> (*make)(const NetSpec& spec, Settings& settings, std::uint64_t seed, Device device);
+  /// Of a net whose loss is convex: beta, from the largest |x|^2 of its normalised examples. nullptr of others.
+  double (*smoothness)(double largest_square) = nullptr;
 };
 
 /// Every net that is built in. Help, completion and shared tests walk these rows.

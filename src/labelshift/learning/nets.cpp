@@ -22,8 +22,13 @@ std::unique_ptr<Net> by_tiles(const NetSpec& spec, Settings& settings, std::uint
                                 : by_torch<elsewhere>(spec, settings, seed, device);
 }
 
+/// The Hessian of log sum exp is at most 1/2, and the bias is one more column of ones.
+double softmax_smoothness(double largest_square) {
+  return 0.5 * (largest_square + 1.0);
+}
+
 constexpr NetEntry kNets[] = {
-    {"logistic", "logistic regression", by_tiles<make_tile_logistic, &TorchBackend::make_logistic>},
+    {"logistic", "logistic regression", by_tiles<make_tile_logistic, &TorchBackend::make_logistic>, softmax_smoothness},
     {"mlp", "two hidden layers, ReLU and dropout (hidden=256, dropout=0.2)", by_torch<&TorchBackend::make_mlp>},
     {"lenet", "LeNet-5 for images of at least 16 x 16", by_tiles<make_tile_lenet, &TorchBackend::make_lenet>},
     {"resnet18", "ResNet-18 with a stem for small images (width=64)", by_torch<&TorchBackend::make_resnet18>},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <set>
 #include <string_view>
 
@@ -25,24 +26,33 @@ NodeListWatch::Stamp NodeListWatch::stamp() const {
   return {status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_size, status.st_ino};
 }
 
-void NodeListWatch::look() {
+void NodeListWatch::look(std::size_t fewest) {
   if (Clock::now() < looked_ + kBetweenLooks) return;
   looked_ = Clock::now();
   const Stamp now = stamp();
   if (now == known_) return;
   known_ = now;
   try {
-    apply(read_node_list(path_));
+    if (apply(read_node_list(path_), fewest)) return;
+    known_ = {};
+    if (waits_ == now) return;
+    waits_ = now;
+    log_(fmt::format(
+        "{} leaves fewer than {} nodes in, and until training begins masks need as many; who is in stays as "
+        "it was",
+        path_, fewest));
   } catch (const Error& error) {
     log_(fmt::format("{}; who is in stays as it was", error.what()));
   }
 }
 
-void NodeListWatch::apply(const std::vector<ListedNode>& list) {
+bool NodeListWatch::apply(const std::vector<ListedNode>& list, std::size_t fewest) {
   std::set<std::string_view> in, known(names_.begin(), names_.end());
   known.insert(too_late_.begin(), too_late_.end());
   for (const ListedNode& node : list)
     if (!node.excluded) in.insert(node.name);
+  const auto left = std::count_if(names_.begin(), names_.end(), [&](const auto& name) { return in.contains(name); });
+  if (static_cast<std::size_t>(left) < fewest) return false;
   for (std::size_t i = 0; i < names_.size(); ++i) {
     const bool out = !in.contains(names_[i]);
     if (out == out_[i]) continue;
@@ -55,6 +65,7 @@ void NodeListWatch::apply(const std::vector<ListedNode>& list) {
     too_late_.push_back(node.name);
     log_(fmt::format("{} is new in {}, and can take part in a run that is not begun yet", node.name, path_));
   }
+  return true;
 }
 
 }  // namespace labelshift

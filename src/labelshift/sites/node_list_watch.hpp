@@ -10,14 +10,16 @@
 namespace labelshift {
 
 /// Reads a list of nodes again when its file changes, and tells the engine: a name that is taken off or excluded is
-/// locked out, and one that comes back is let in. A file that cannot be read changes nothing, which is logged.
+/// locked out, and one that comes back is let in. A file that cannot be read, or leaves too few in, changes nothing,
+/// which is logged.
 class NodeListWatch {
  public:
   /// `names` are those that the engine knows.
   NodeListWatch(std::string path, GrpcEngine& engine, std::vector<std::string> names, GrpcLog log);
 
-  /// Looks at the file, but not more often than twice a second.
-  void look();
+  /// Looks at the file, but not more often than twice a second. A list that leaves fewer nodes in than `fewest` waits
+  /// until there may be as few.
+  void look(std::size_t fewest = 1);
 
  private:
   struct Stamp {
@@ -26,7 +28,7 @@ class NodeListWatch {
     bool operator==(const Stamp&) const = default;
   };
   Stamp stamp() const;
-  void apply(const std::vector<ListedNode>& list);
+  bool apply(const std::vector<ListedNode>& list, std::size_t fewest);
 
   const std::string path_;
   GrpcEngine& engine_;
@@ -35,6 +37,7 @@ class NodeListWatch {
   std::vector<bool> out_;              // of names_: locked out
   std::vector<std::string> too_late_;  // names that were added, and said to be too late
   std::chrono::steady_clock::time_point looked_;
+  Stamp waits_;  // of a list that leaves too few in
   Stamp known_;  // none at first, lest a change be missed between the first reading and this
 };
 

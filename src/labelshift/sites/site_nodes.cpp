@@ -76,6 +76,12 @@ class SiteEngine : public Engine {
     Patience patient = patience;
     if (!patient.give_up) patient.give_up = options_.give_up_after;
     status_.task = task_name(task);
+    in_training_ = task == TaskKind::kTrain || task == TaskKind::kEvaluate;
+    if (masked_ && task == TaskKind::kJoin && std::ssize(cohort) < kFewestMasked)
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("{} nodes are left, and masks need at least {} in phases 1 and 2: of a sum of two, each "
+                              "would know the other's part; let others in",
+                              cohort.size(), kFewestMasked));
     started_ = Clock::now();
     complaint_ = started_ + kFirstComplaint;
     Engine& engine = masked_ ? *masked_ : engine_;
@@ -153,7 +159,7 @@ class SiteEngine : public Engine {
   }
 
   void tick() {
-    if (options_.tick) options_.tick();
+    if (options_.tick) options_.tick(masked_ && !in_training_ ? kFewestMasked : 1);
     tell_status(/*now=*/false);
     if (!options_.log || Clock::now() < complaint_) return;
     const double waited = std::chrono::duration<double>(Clock::now() - started_).count();
@@ -197,6 +203,7 @@ class SiteEngine : public Engine {
   SiteStatus status_;
   Clock::time_point told_, started_, complaint_, first_round_done_;
   int first_round_ = 0;  // of this process
+  bool in_training_ = false;
 };
 
 class SiteNodes : public RunNodes {
@@ -206,12 +213,11 @@ class SiteNodes : public RunNodes {
     if (std::ssize(data_.nodes) != engine_.nodes())
       throw Error(ErrorKind::kUsage, fmt::format("the experiment has {} nodes, and the list has {}; make both the same",
                                                  data_.nodes.size(), engine_.nodes()));
-    const Index in = engine_.nodes() - std::ssize(left_out());
-    if (options_.masked && in < kFewestMasked)
+    if (options_.masked && engine_.nodes() < kFewestMasked)
       throw Error(ErrorKind::kUsage,
                   fmt::format("found {} nodes, and masks need at least {}: of a sum of two, each would know the "
                               "other's part; add some",
-                              in, kFewestMasked));
+                              engine_.nodes(), kFewestMasked));
     if (task_.settings.data.at_sites())
       for (const GrpcNodeStatus& node : engine_.status().nodes) data_.node_names.push_back(node.name);
   }

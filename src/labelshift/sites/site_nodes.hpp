@@ -22,8 +22,9 @@ struct SiteNodesOptions {
   std::chrono::milliseconds between_statuses{1000};                // at least
   SiteStatusSink status;                                           // told how far it is; empty: nobody
   GrpcLog log;                                                     // told whom it waits for; empty: nobody
-  std::string invitation;      // what to type where a node is that is not connected; empty: nothing is said of it
-  std::function<void()> tick;  // called several times a second while nodes are awaited; empty: nothing
+  std::string invitation;  // what to type where a node is that is not connected; empty: nothing is said of it
+  /// Called several times a second while nodes are awaited, with how many nodes there must be; empty: nothing.
+  std::function<void(Index fewest)> tick;
   /// Called before a run is announced, under the name that nodes will hear; empty: nothing.
   std::function<void(const std::string& run, const RunTask& task)> announcing;
 };

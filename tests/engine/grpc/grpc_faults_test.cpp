@@ -194,8 +194,8 @@ TEST_F(GrpcUnderFaults, StrangersTakeNoMoreConnectionsThanThereMayBeAndNobodysPl
   const Strangers then(engine_->address(), 300);
   expect_bits_of_one_process(2);
   await([&] { return first_there.open() + then.open() <= 20 - kNodes; }, "strangers were closed");
-  EXPECT_EQ(first_there.open(), 0);  // the oldest go first
-  EXPECT_GE(engine_->status().refused, 600U - 20U);
+  EXPECT_EQ(first_there.open(), 0);            // the oldest go first
+  EXPECT_GE(engine_->status().refused, 300U);  // others gRPC has ended, whose handshake took too long
   lines_.await_line("connections that had not said who they are, since there were too many");
   EXPECT_EQ(lines_.count("joined"), kNodes);
   EXPECT_EQ(lines_.count(") left"), 0) << lines_.all();

@@ -1,12 +1,21 @@
 #include "labelshift/data/datasets/normalisation.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace labelshift {
 
+namespace {
+
+/// Columns of a table, or channels of an image.
+Index parts_of(const ExampleShape& shape) {
+  return shape.channels == 1 && shape.height == 1 ? shape.width : shape.channels;
+}
+
+}  // namespace
+
 ValueSums value_sums(const Dataset& data, std::span<const Index> rows) {
-  const bool table = data.shape.channels == 1 && data.shape.height == 1;
-  const Index parts = table ? data.shape.width : data.shape.channels;
+  const Index parts = parts_of(data.shape);
   const Index each = data.shape.size() / parts;  // neighbouring values that share a mean
   ValueSums sums{.count = static_cast<double>(rows.size()) * static_cast<double>(each),
                  .sum = std::vector<double>(parts),
@@ -38,6 +47,25 @@ Normalisation normalisation_of(const ValueSums& sums) {
     result.scale.push_back(constant ? 1.0F : static_cast<float>(1.0 / std::sqrt(variance)));
   }
   return result;
+}
+
+double largest_square(const Dataset& data, std::span<const Index> rows, const Normalisation& normalisation) {
+  const Index parts = parts_of(data.shape), each = data.shape.size() / parts;
+  double largest = 0.0;
+  std::visit(
+      [&](const auto& values) {
+        for (const Index row : rows) {
+          double square = 0.0;
+          for (Index i = 0; i < data.shape.size(); ++i) {
+            const double value = static_cast<double>(values[row * data.shape.size() + i]);
+            const double x = (value - normalisation.mean[i / each]) * normalisation.scale[i / each];
+            square += x * x;
+          }
+          largest = std::max(largest, square);
+        }
+      },
+      data.values);
+  return largest;
 }
 
 Normalisation fit_normalisation(const Dataset& data, std::span<const Index> rows) {

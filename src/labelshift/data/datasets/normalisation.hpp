@@ -26,6 +26,9 @@ struct ValueSums {
 ValueSums value_sums(const Dataset& data, std::span<const Index> rows);
 Normalisation normalisation_of(const ValueSums& sums);
 
+/// The largest |x|^2 of these examples once they are normalised; 0 where there is none.
+double largest_square(const Dataset& data, std::span<const Index> rows, const Normalisation& normalisation);
+
 /// Makes the mean of `rows` 0 and their standard deviation 1.
 Normalisation fit_normalisation(const Dataset& data, std::span<const Index> rows);
 

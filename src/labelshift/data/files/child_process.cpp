@@ -95,6 +95,8 @@ void kill_group(pid_t process) {
 }  // namespace
 
 BackgroundProgram::BackgroundProgram(const std::vector<std::string>& arguments, const ChildOptions& options) {
+  if (!is_there(arguments[0]))
+    throw Error(ErrorKind::kSystem, fmt::format("cannot run {}: {}", arguments[0], errno_text(errno)));
   std::vector<char*> argv = argv_of(arguments);
   const Preparation preparation(options);
   ::signal(SIGCHLD, SIG_DFL);  // else a process started with it ignored could not tell how a child ended

@@ -36,7 +36,7 @@ TaskAnswer<Train> FedBn::node_update(NodeRound& round) const {
   if (shared().local_size() == 0) return answer;
   Net& net = round.model.net();
   const std::span<float> parameters = net.parameters();
-  const LocalSettings steps = local();
+  const LocalSettings steps = local(round);
   if (steps.sends_gradient()) {
     // Nobody steps for the batch norms then: the node does, by its own SGD.
     const auto rate = static_cast<float>(steps.learning_rate);

@@ -16,4 +16,15 @@ void check_fedcom(const FederationSettings& settings) {
         "\"fedavg\"");
 }
 
+double compressed_theorem_step(const FederationSettings& settings, const StepFacts& facts, double steepest) {
+  const double whole = 1.0 / (2.0 * steepest * (facts.compression_variance / facts.nodes + 1.0));  // gamma tau eta
+  if (settings.local.sends_gradient()) return whole;
+  if (settings.server.learning_rate < facts.nodes)
+    throw SettingError(
+        "training.learning-rate",
+        fmt::format("the step of Thm. F.1 is for gamma of at least K; give learning-rate = {:.0f} or more",
+                    facts.nodes));
+  return whole / (settings.server.learning_rate * settings.local.steps);
+}
+
 }  // namespace labelshift

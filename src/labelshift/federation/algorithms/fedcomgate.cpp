@@ -1,10 +1,7 @@
 #include "labelshift/federation/algorithms/fedcomgate.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "labelshift/core/base/error.hpp"
 #include "labelshift/engine/float_loops.hpp"
 #include "labelshift/federation/setting_error.hpp"
 
@@ -15,18 +12,14 @@ constexpr const char* kAggregate = "aggregate";  // in a request and at the serv
 constexpr const char* kDelta = "delta";          // at a node
 constexpr const char* kSent = "sent";            // in the last round, as the server reads it
 
-void check_size(const std::vector<float>& values, Index expected) {
-  if (std::ssize(values) != expected)
-    throw Error(ErrorKind::kInput,
-                fmt::format("found {} values of gradient tracking, expected {}: the data or the model have changed "
-                            "since; start anew in another folder",
-                            values.size(), expected));
-}
-
 }  // namespace
 
 FedComGate::FedComGate(const AlgorithmSetup& setup) : FedAvg(setup), parameters_(shared().parameters()) {
   request_parts_.add(kAggregate, parameters_);
+}
+
+std::vector<std::string> FedComGate::warnings() const {
+  return warnings_of_tracking();
 }
 
 void FedComGate::start(std::vector<float> weights) {
@@ -51,36 +44,29 @@ AlgorithmState FedComGate::save() const {
 }
 
 void FedComGate::load(AlgorithmState state) {
-  check_size(state.parts[kAggregate], parameters_);
+  check_kept(state.parts[kAggregate], parameters_);
   aggregate_ = std::move(state.parts[kAggregate]);
   FedAvg::load(std::move(state));
 }
 
-std::vector<float>& FedComGate::of_node(NodeRound& round, const char* name) const {
-  std::vector<float>& values = round.memory[name];
-  if (values.empty()) values.resize(static_cast<std::size_t>(parameters_));
-  check_size(values, parameters_);
-  return values;
-}
-
 void FedComGate::node_settle(NodeRound& round) const {
   const std::span<const float> aggregate = request_parts_.of(round.request, kAggregate);
-  const std::vector<float>& sent = of_node(round, kSent);
-  std::vector<float>& delta = of_node(round, kDelta);
-  const double scale = 1.0 / (settings().local.steps * settings().local.learning_rate);
+  const std::vector<float>& sent = memory_part(round, kSent);
+  std::vector<float>& delta = memory_part(round, kDelta);
+  const double scale = 1.0 / (settings().local.steps * round.local.learning_rate);
   for (std::size_t i = 0; i < delta.size(); ++i)
     delta[i] += static_cast<float>(scale * (static_cast<double>(sent[i]) - aggregate[i]));
 }
 
 TaskAnswer<Train> FedComGate::node_update(NodeRound& round) const {
-  const std::vector<float>& delta = of_node(round, kDelta);
+  const std::vector<float>& delta = memory_part(round, kDelta);
   std::vector<float> correction(delta.size());
   std::transform(delta.begin(), delta.end(), correction.begin(), std::negate<>());
   return answer_of(round, train_locally(round, correction));
 }
 
 void FedComGate::node_sent(NodeRound& round, std::span<const float> update) const {
-  std::vector<float>& sent = of_node(round, kSent);
+  std::vector<float>& sent = memory_part(round, kSent);
   std::copy(update.begin(), update.end(), sent.begin());  // nodes weigh 1
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "labelshift/federation/algorithms/fedavg.hpp"
+#include "labelshift/federation/algorithms/fedcom.hpp"
 
 namespace labelshift {
 
@@ -17,6 +17,7 @@ class FedComGate : public FedAvg {
 
   bool has_memory() const override { return true; }
   MissingNodes when_missing() const override { return MissingNodes::kRepeat; }
+  std::vector<std::string> warnings() const override;
   void start(std::vector<float> weights) override;
   void make_request(std::vector<float>& parts) const override;
   void server_update(const TrainingSums<double>& sums) override;
@@ -27,7 +28,6 @@ class FedComGate : public FedAvg {
   void node_sent(NodeRound& round, std::span<const float> update) const override;
 
  private:
-  std::vector<float>& of_node(NodeRound& round, const char* name) const;
   const Index parameters_;        // p
   std::vector<float> aggregate_;  // (p) the mean of what nodes sent in the last round
 };
@@ -37,6 +37,7 @@ void check_fedcomgate(const FederationSettings& settings);
 inline constexpr AlgorithmEntry kFedComGate{.name = "fedcomgate",
                                             .summary = "fedcom whose nodes track the gradient of all",
                                             .make = make_one<FedComGate>,
-                                            .check = check_fedcomgate};
+                                            .check = check_fedcomgate,
+                                            .theorem_step = compressed_theorem_step};
 
 }  // namespace labelshift

@@ -10,7 +10,7 @@ class FedProx : public FedAvg {
   explicit FedProx(const AlgorithmSetup& setup) : FedAvg(setup) {}
 
  protected:
-  LocalSettings local() const override { return settings().local; }
+  LocalSettings local(const NodeRound& round) const override { return round.local; }
 };
 
 void check_fedprox(const FederationSettings& settings);

@@ -11,6 +11,7 @@ void check_iw_erm(const FederationSettings& settings);
 inline constexpr AlgorithmEntry kIwErm{.name = "iw-erm",
                                        .summary = "fedavg with importance weights (sum_j q_j) / p_k^tr in the loss",
                                        .make = make_one<FedAvg>,
-                                       .check = check_iw_erm};
+                                       .check = check_iw_erm,
+                                       .theorem_step = sgd_theorem_step};
 
 }  // namespace labelshift

@@ -1,8 +1,5 @@
 #include "labelshift/federation/algorithms/scaffold.hpp"
 
-#include <fmt/format.h>
-
-#include "labelshift/core/base/error.hpp"
 #include "labelshift/federation/setting_error.hpp"
 
 namespace labelshift {
@@ -10,14 +7,6 @@ namespace {
 
 constexpr const char* kControl = "control";        // c in a request and at the server, c_k at a node
 constexpr const char* kChange = "control-change";  // of c_k
-
-void check_size(const std::vector<float>& control, Index expected) {
-  if (std::ssize(control) != expected)
-    throw Error(ErrorKind::kInput,
-                fmt::format("found {} control variates, expected {}: the data or the model have changed since; start "
-                            "anew in another folder",
-                            control.size(), expected));
-}
 
 }  // namespace
 
@@ -51,22 +40,20 @@ AlgorithmState Scaffold::save() const {
 }
 
 void Scaffold::load(AlgorithmState state) {
-  check_size(state.parts[kControl], parameters_);
+  check_kept(state.parts[kControl], parameters_);
   control_ = std::move(state.parts[kControl]);
   FedAvg::load(std::move(state));
 }
 
 TaskAnswer<Train> Scaffold::node_update(NodeRound& round) const {
   const std::span<const float> server = request_parts_.of(round.request, kControl);
-  std::vector<float>& control = round.memory[kControl];
-  if (control.empty()) control.resize(static_cast<std::size_t>(parameters_));
-  check_size(control, parameters_);
+  std::vector<float>& control = memory_part(round, kControl);
   std::vector<float> correction(control.size());
   for (std::size_t i = 0; i < control.size(); ++i) correction[i] = server[i] - control[i];
   const LocalUpdate update = train_locally(round, correction);
   TaskAnswer<Train> answer = answer_of(round, update);
   // Option II of Karimireddy et al. (2020): c_k+ = c_k - c + (x - y) / (tau eta).
-  const double scale = 1.0 / (static_cast<double>(update.steps) * settings().local.learning_rate);
+  const double scale = 1.0 / (static_cast<double>(update.steps) * round.local.learning_rate);
   for (std::size_t i = 0; i < control.size(); ++i) {
     const auto next = static_cast<float>(control[i] - server[i] + scale * update.taken[i]);
     answer.sums.parts.push_back(next - control[i]);
