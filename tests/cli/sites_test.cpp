@@ -245,7 +245,7 @@ TEST_F(Sites, GoOnAfterANodeWasKilled) {
 }
 
 TEST_F(Sites, GoOnAfterTheCoordinatorWasKilledInPhase1) {
-  const auto slow = [](std::string text) {  // so that phase 1 takes longer than a second
+  const auto slow = [](std::string text) {  // so that phase 1 lasts long enough to be interrupted
     return text.replace(text.find("epochs = 20"), 11, "epochs = 100000");
   };
   file("study.toml", in_alphabet(slow(study("iw-erm"))));

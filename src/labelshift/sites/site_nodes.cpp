@@ -75,8 +75,11 @@ class SiteEngine : public Engine {
     }
     Patience patient = patience;
     if (!patient.give_up) patient.give_up = options_.give_up_after;
-    status_.task = task_name(task);
     in_training_ = task == TaskKind::kTrain || task == TaskKind::kEvaluate;
+    if (const char* now = task_name(task); status_.task != now) {
+      status_.task = now;
+      tell_status(/*now=*/!in_training_);  // which may last, or be over before the next line
+    }
     if (masked_ && task == TaskKind::kJoin && std::ssize(cohort) < kFewestMasked)
       throw Error(ErrorKind::kUsage,
                   fmt::format("{} nodes are left, and masks need at least {} in phases 1 and 2: of a sum of two, each "

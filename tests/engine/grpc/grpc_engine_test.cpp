@@ -211,7 +211,7 @@ TEST(GrpcEngine, ANodeThatComesBackIsAskedAgainAndCountsOnce) {
     const peer::CallId call = first_time.read_request().call;
     serials.push_back(call.serial);
     const Bytes bytes = to_bytes(kGoodAnswer);
-    first_time.send(peer::AnswerHead{call, bytes.size(), peer::crc32_of(bytes)});
+    first_time.send(peer::AnswerHead{call, bytes.size(), peer::checksum_of(bytes)});
     first_time.leave();  // in the middle of its answer
     RawNode again(engine->address());
     again.hello("node-1");
@@ -303,7 +303,7 @@ std::vector<Forgery> forgeries() {
       {"NoAnswerInside",
        [](RawNode& node, const peer::CallId& call) {
          const Bytes bytes(100, std::byte{0xff});
-         node.send(peer::AnswerHead{call, bytes.size(), peer::crc32_of(bytes)});
+         node.send(peer::AnswerHead{call, bytes.size(), peer::checksum_of(bytes)});
          node.pieces(call, bytes);
        },
        "a message ends"},

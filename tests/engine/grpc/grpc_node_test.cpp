@@ -27,7 +27,7 @@ std::string said(const peer::FromCoordinator& message) {
 std::vector<std::string> asked(const Request& request, const Addressee& to, const peer::CallId& call = kCall) {
   const Bytes own = to_bytes(to), shared = to_bytes(request);
   std::vector<std::string> messages = {
-      said(peer::RequestHead{call, own.size(), peer::crc32_of(own), shared.size(), peer::crc32_of(shared)})};
+      said(peer::RequestHead{call, own.size(), peer::checksum_of(own), shared.size(), peer::checksum_of(shared)})};
   const auto add = [&](bool is_own, const Bytes& bytes) {
     messages.push_back(said(peer::Piece{call, is_own, 0, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}}));
   };
@@ -77,7 +77,7 @@ std::vector<Lie> lies() {
       {"PieceTooLong",
        {card, asked(kRequest, to)[0], said(peer::Piece{kCall, true, 0, std::string(33, 'x')})},
        "a piece of 33 bytes begins at 0, expected 0 with at most 32"},
-      {"BadChecksum", with_head([](auto& head) { ++head.crc32; }), "another checksum than was announced", true},
+      {"BadChecksum", with_head([](auto& head) { ++head.checksum; }), "another checksum than was announced", true},
       {"SomebodyElse", joined({card}, asked(kRequest, {.node = 1})), "it was asked as node 2", true},
       {"OtherRound", joined({card}, asked(kRequest, to, {"run", 77, 6})), "round 5 in a message of round 6", true},
       {"NotFinite", joined({card}, asked(endless, to)), "not finite", true},

@@ -45,7 +45,7 @@ class RawNode {
   }
   void answer(const peer::CallId& call, const Answer& answer) {
     const Bytes bytes = to_bytes(answer);
-    send(peer::AnswerHead{call, bytes.size(), peer::crc32_of(bytes)});
+    send(peer::AnswerHead{call, bytes.size(), peer::checksum_of(bytes)});
     pieces(call, bytes);
   }
 

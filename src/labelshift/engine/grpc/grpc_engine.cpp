@@ -171,7 +171,7 @@ struct CallState {
         positions(cohort_.size()) {
     const auto bytes = std::make_shared<const Bytes>(to_bytes(request));
     request_size = bytes->size();
-    request_crc32 = peer::crc32_of(*bytes);
+    request_checksum = peer::checksum_of(*bytes);
     pieces = peer::pieces_of(id, /*own=*/false, bytes);
   }
 
@@ -184,7 +184,7 @@ struct CallState {
   std::vector<Position> positions;
   std::vector<ByteBuffer> pieces;  // of the request, the same for all
   std::uint64_t request_size = 0;
-  std::uint32_t request_crc32 = 0;
+  std::uint64_t request_checksum = 0;
   std::vector<Index> to_skip;  // nodes that failed, for the thread of run() to take out of the sum
   std::size_t checking = 0, contributed = 0, failed = 0;
   bool over = false;  // nobody is waited for any more
@@ -654,7 +654,7 @@ void Coordinator::ask(Session& session, std::size_t position) {
   const auto own = std::make_shared<const Bytes>(to_bytes(to));
   session.forget_call();
   session.send(peer::to_buffer(peer::encode(peer::FromCoordinator(peer::RequestHead{
-                   call_->id, own->size(), peer::crc32_of(*own), call_->request_size, call_->request_crc32}))),
+                   call_->id, own->size(), peer::checksum_of(*own), call_->request_size, call_->request_checksum}))),
                true);
   for (ByteBuffer& piece : peer::pieces_of(call_->id, /*own=*/true, own)) session.send(std::move(piece), true);
   for (const ByteBuffer& piece : call_->pieces) session.send(piece, true);
@@ -695,7 +695,7 @@ void Coordinator::handle(Session& session, peer::AnswerHead& head) {
       settings_.limits.most_bytes, encoded_size(Answer{}) + terms.words * sizeof(std::uint64_t) +
                                        terms.numbers * sizeof(double) + terms.weights * sizeof(float) +
                                        kPackedOverhead + terms.report);
-  peer::Assembly assembly(head.size, head.crc32, most);
+  peer::Assembly assembly(head.size, head.checksum, most);
   if (head.size == 0) throw Error(ErrorKind::kPeer, "it announces an answer of 0 bytes");
   const std::uint64_t others = receiving();
   session.incoming.emplace(Session::Incoming{.call = head.call, .left = head.size, .assembly = std::move(assembly)});

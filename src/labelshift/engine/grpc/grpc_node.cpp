@@ -507,8 +507,8 @@ void NodeHost::handle(Seat& seat, peer::RequestHead& head) {
     throw Error(ErrorKind::kPeer,
                 fmt::format("it asks for run {}, but announced {}", shown(head.call.run), shown(seat.card->run.run)));
   if (head.own_size == 0 || head.size == 0) throw Error(ErrorKind::kPeer, "it announces a request of 0 bytes");
-  peer::Assembly own(head.own_size, head.own_crc32, settings_.most_bytes);
-  peer::Assembly shared(head.size, head.crc32, settings_.most_bytes - head.own_size);
+  peer::Assembly own(head.own_size, head.own_checksum, settings_.most_bytes);
+  peer::Assembly shared(head.size, head.checksum, settings_.most_bytes - head.own_size);
   seat.incoming.reset(new Job{seat, seat.card->node, head, seat.programs, std::move(own), std::move(shared)});
 }
 
@@ -621,7 +621,7 @@ void NodeHost::answer(Job& job, NodeProgram& program) {
                .report = answer.report.size(),
                .bytes = bytes->size()};
   if (!settings_.sent_log.empty()) job.facts.sha256 = peer::digest_of(*bytes);
-  job.first = peer::encode(peer::FromNode(peer::AnswerHead{job.head.call, bytes->size(), peer::crc32_of(*bytes)}));
+  job.first = peer::encode(peer::FromNode(peer::AnswerHead{job.head.call, bytes->size(), peer::checksum_of(*bytes)}));
   job.messages = {peer::to_buffer(job.first)};
   for (ByteBuffer& piece : peer::pieces_of(job.head.call, /*own=*/false, bytes))
     job.messages.push_back(std::move(piece));

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 #include <openssl/evp.h>
-#include <zlib.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <new>
@@ -125,7 +125,7 @@ FromNode read(pb::FromNode from) {
                    fixed<SessionId>(hello.session(), "a session")};
     }
     case pb::FromNode::kAnswer:
-      return AnswerHead{read(from.answer().call()), from.answer().size(), from.answer().crc32()};
+      return AnswerHead{read(from.answer().call()), from.answer().size(), from.answer().checksum()};
     case pb::FromNode::kPiece:
       return read(*from.mutable_piece());
     case pb::FromNode::kFailure:
@@ -142,7 +142,7 @@ FromCoordinator read(pb::FromCoordinator from) {
       return read(from.card());
     case pb::FromCoordinator::kRequest: {
       const pb::RequestHead& head = from.request();
-      return RequestHead{read(head.call()), head.own_size(), head.own_crc32(), head.size(), head.crc32()};
+      return RequestHead{read(head.call()), head.own_size(), head.own_checksum(), head.size(), head.checksum()};
     }
     case pb::FromCoordinator::kPiece:
       return read(*from.mutable_piece());
@@ -173,8 +173,8 @@ std::string hexadecimal(const Digest& digest) {
   return digits;
 }
 
-std::uint32_t crc32_of(std::span<const std::byte> bytes) {
-  return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
+std::uint64_t checksum_of(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
 }
 
 FromNode parse_from_node(std::span<const std::byte> bytes) {
@@ -195,7 +195,7 @@ std::string encode(const FromNode& message) {
                         [&](const AnswerHead& from) {
                           write(from.call, *to.mutable_answer()->mutable_call());
                           to.mutable_answer()->set_size(from.size);
-                          to.mutable_answer()->set_crc32(from.crc32);
+                          to.mutable_answer()->set_checksum(from.checksum);
                         },
                         [&](const Piece& from) { write(from, *to.mutable_piece()); },
                         [&](const Failure& from) {
@@ -220,9 +220,9 @@ std::string encode(const FromCoordinator& message) {
                         [&](const RequestHead& from) {
                           write(from.call, *to.mutable_request()->mutable_call());
                           to.mutable_request()->set_own_size(from.own_size);
-                          to.mutable_request()->set_own_crc32(from.own_crc32);
+                          to.mutable_request()->set_own_checksum(from.own_checksum);
                           to.mutable_request()->set_size(from.size);
-                          to.mutable_request()->set_crc32(from.crc32);
+                          to.mutable_request()->set_checksum(from.checksum);
                         },
                         [&](const Piece& from) { write(from, *to.mutable_piece()); },
                         [&](const Cancel& from) { write(from.call, *to.mutable_cancel()->mutable_call()); },
@@ -271,7 +271,7 @@ std::vector<grpc::ByteBuffer> pieces_of(const CallId& call, bool own, const std:
   return pieces;
 }
 
-Assembly::Assembly(std::uint64_t size, std::uint32_t crc32, std::uint64_t most) : size_(size), crc32_(crc32) {
+Assembly::Assembly(std::uint64_t size, std::uint64_t checksum, std::uint64_t most) : size_(size), checksum_(checksum) {
   if (size > most)
     throw Error(ErrorKind::kPeer,
                 fmt::format("it announces {} bytes, expected at most {}; does it run this version, with the same data "
@@ -292,7 +292,7 @@ void Assembly::add(std::uint64_t offset, std::string data) {
 }
 
 std::string Assembly::take() {
-  if (crc32_of(std::as_bytes(std::span(bytes_))) != crc32_)
+  if (checksum_of(std::as_bytes(std::span(bytes_))) != checksum_)
     throw Error(ErrorKind::kPeer,
                 "a message has another checksum than was announced; look for a fault in the network or the sender");
   return std::move(bytes_);
