@@ -238,13 +238,10 @@ MatrixXd CalibrationInfluence::rows(Index first, Index count) const {
   const Index m = source_.cols();
   const CalibrationParameters parameters(kind_, m);
   for_each_block(calibration_, source_, first, count, [&](const CalibrationBlock& block) {
-    ArrayXXd by_bias = block.f;  // (b, m) f - 1(y = c), the gradient of a row's NLL by the bias
-    for (Index i = 0; i < by_bias.rows(); ++i) by_bias(i, labels_[static_cast<std::size_t>(block.first + i)]) -= 1.0;
-    ArrayXXd by_mixing(by_bias.rows(), parameters.mixings());
-    if (by_mixing.cols() > 0)
-      for (Index c = 0; c < m; ++c) by_mixing.middleCols(c * m, m) = block.z.colwise() * by_bias.col(c);
+    const auto first_of_block = static_cast<std::size_t>(block.first);
     influence.middleRows(block.first - first, block.f.rows()).noalias() =
-        parameters.reduce(by_bias * block.z, by_mixing, by_bias) * by_theta_;
+        gradient_rows(parameters, block, labels_.subspan(first_of_block, static_cast<std::size_t>(block.f.rows()))) *
+        by_theta_;
   });
   return influence;
 }

@@ -192,8 +192,21 @@ NllSum& NllSum::operator-=(const NllSum& other) {
   return *this;
 }
 
-/// Without the penalty; the lower triangle.
-MatrixXd NllSum::dense_hessian() const {
+VectorXd NllSum::curvature() const {
+  const Index m = parameters_.classes();
+  VectorXd numbers(hessian_.size() + 3 * m);
+  numbers.head(hessian_.size()) = hessian_.reshaped();
+  for (int k = 0; k < 3; ++k) numbers.segment(hessian_.size() + k * m, m) = moments_[k].transpose();
+  return numbers;
+}
+
+void NllSum::add_curvature(const VectorXd& curvature) {
+  const Index m = parameters_.classes();
+  hessian_.reshaped() += curvature.head(hessian_.size());
+  for (int k = 0; k < 3; ++k) moments_[k] += curvature.segment(hessian_.size() + k * m, m).transpose().array();
+}
+
+MatrixXd NllSum::hessian() const {
   const Index m = parameters_.classes();
   const Index p = parameters_.size();
   const Index s = parameters_.scales();
@@ -241,7 +254,7 @@ CalibrationDerivatives NllSum::derivatives(const CalibrationParameters& paramete
   if (curvature_ == CalibrationCurvature::kNone) return result;
   const Index biases = parameters_.biases();
   const double flat = 1.0 / static_cast<double>(parameters_.classes());
-  result.hessian = dense_hessian();
+  result.hessian = hessian();
   result.hessian *= factor;
   if (curvature_ == CalibrationCurvature::kDense) {
     result.hessian.bottomRightCorner(biases, biases).array() += flat;
@@ -251,6 +264,17 @@ CalibrationDerivatives NllSum::derivatives(const CalibrationParameters& paramete
     result.hessian += penalty;
   }
   return result;
+}
+
+MatrixXd gradient_rows(const CalibrationParameters& parameters, const CalibrationBlock& block,
+                       std::span<const int> labels) {
+  const Index m = parameters.classes();
+  ArrayXXd by_bias = block.f;  // (b, m) f - 1(y = c), the gradient of a row's NLL by the bias
+  for (Index i = 0; i < by_bias.rows(); ++i) by_bias(i, labels[static_cast<std::size_t>(i)]) -= 1.0;
+  ArrayXXd by_mixing(by_bias.rows(), parameters.mixings());
+  if (by_mixing.cols() > 0)
+    for (Index c = 0; c < m; ++c) by_mixing.middleCols(c * m, m) = block.z.colwise() * by_bias.col(c);
+  return parameters.reduce(by_bias * block.z, by_mixing, by_bias);
 }
 
 PenalisedNll::PenalisedNll(const CalibrationParameters& parameters, const Scores& scores, std::span<const int> labels,

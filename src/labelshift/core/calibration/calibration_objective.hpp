@@ -114,6 +114,12 @@ class NllSum {
   NllSum& operator-=(const NllSum& other);
 
   double value() const { return value_; }
+  const Eigen::RowVectorXd& gradient() const { return gradient_; }  // (p)
+  /// The sums that hessian() is made of, as numbers to be added to those of other rows elsewhere.
+  Eigen::VectorXd curvature() const;
+  void add_curvature(const Eigen::VectorXd& curvature);
+  /// Without the penalty; the lower triangle, or the diagonal.
+  Eigen::MatrixXd hessian() const;
 
   /// Of the sums times `factor` plus the penalty of `parameters` for `examples` rows. The NLL does not change when a
   /// constant is added to the bias, so its Hessian is singular there; 1/m in every entry of the bias block is added to
@@ -124,7 +130,6 @@ class NllSum {
 
  private:
   void add_matrix(const CalibrationBlock& block, const Eigen::ArrayXd& weights);
-  Eigen::MatrixXd dense_hessian() const;
 
   CalibrationParameters parameters_;
   CalibrationCurvature curvature_;
@@ -133,6 +138,10 @@ class NllSum {
   Eigen::MatrixXd hessian_;      // what the moments below leave to add; lower triangle. Of kMatrix see add_matrix()
   Eigen::Array<double, 1, Eigen::Dynamic> moments_[3];  // (m) sums of w f, w f z, w f z^2
 };
+
+/// (b, p) the gradients of the NLL of each row of a block, with labels of the block, that a calibration made.
+Eigen::MatrixXd gradient_rows(const CalibrationParameters& parameters, const CalibrationBlock& block,
+                              std::span<const int> labels);
 
 /// The penalised mean NLL of every step-th row of a sample.
 class PenalisedNll {

@@ -6,6 +6,7 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/named_entries.hpp"
 #include "labelshift/core/estimators/bbse.hpp"
+#include "labelshift/core/estimators/mlls_confusion.hpp"
 #include "labelshift/core/estimators/mlls_em.hpp"
 #include "labelshift/core/estimators/mlls_gradient.hpp"
 #include "labelshift/core/estimators/mlls_sqp.hpp"
@@ -55,6 +56,10 @@ std::unique_ptr<RatioEstimator> make_bbse(Settings&) {
   return std::make_unique<Bbse>(soft);
 }
 
+std::unique_ptr<RatioEstimator> make_mlls_confusion(Settings&) {
+  return std::make_unique<MllsConfusion>();
+}
+
 std::unique_ptr<RatioEstimator> make_rlls(Settings& settings) {
   RllsOptions options;
   options.alpha = settings.number("alpha", options.alpha, 0.0, 1e6);
@@ -73,6 +78,8 @@ constexpr EstimatorEntry kEstimators[] = {
     {"bbse", "solve A r = b with the confusion matrix of predicted labels (App. B)", kHardConfusion, false,
      make_bbse<false>},
     {"bbse-soft", "solve A r = b with the confusion matrix of probabilities", kSoftConfusion, false, make_bbse<true>},
+    {"mlls-confusion", "maximum likelihood of the predicted labels, by the confusion matrix", kHardConfusion, false,
+     make_mlls_confusion},
     {"rlls", "solve A r = b with |r - 1|_2 regularised (Azizzadenesheli et al. 2019)", kHardConfusion, true, make_rlls},
 };
 

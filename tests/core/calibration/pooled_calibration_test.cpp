@@ -1,0 +1,253 @@
+#include "labelshift/core/calibration/pooled_calibration.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "labelshift/core/base/rng.hpp"
+
+namespace labelshift {
+namespace {
+
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+constexpr Index kClasses = 4;
+
+/// Logits of a classifier that is too sure by a factor of two, has wrong biases, and takes class 1 for class 0 more
+/// often than it says.
+struct Sample {
+  MatrixXd logits;  // (n, m)
+  std::vector<int> labels;
+
+  Scores scores() const { return {logits, /*logits=*/true}; }
+  Index rows() const { return logits.rows(); }
+};
+
+Sample sample(std::uint64_t seed, Index rows, double spread = 1.0, double too_sure = 2.0) {
+  Rng rng(seed);
+  Sample result{.logits = MatrixXd(rows, kClasses), .labels = {}};
+  for (Index i = 0; i < rows; ++i) {
+    VectorXd truth(kClasses);  // log-probabilities, up to a constant
+    for (double& one : truth) one = spread * rng.normal();
+    const VectorXd p = truth.array().exp() / truth.array().exp().sum();
+    double left = rng.uniform();
+    int label = 0;
+    while (label + 1 < kClasses && (left -= p[label]) >= 0.0) ++label;
+    result.labels.push_back(label);
+    VectorXd said = too_sure * truth;
+    said[0] += 0.7 + 0.8 * truth[1];
+    said[2] -= 0.5;
+    result.logits.row(i) = said.transpose();
+  }
+  return result;
+}
+
+/// The rows of a sample at several places.
+std::vector<Sample> dealt(const Sample& all, Index places) {
+  std::vector<Sample> parts(static_cast<std::size_t>(places));
+  for (Sample& part : parts) part.logits.resize(0, kClasses);
+  for (Index i = 0; i < all.rows(); ++i) {
+    // Unevenly, and class 3 at the last place alone.
+    const int label = all.labels[static_cast<std::size_t>(i)];
+    Sample& part = parts[static_cast<std::size_t>(label == 3 ? places - 1 : (i * i + label) % places)];
+    part.logits.conservativeResize(part.rows() + 1, kClasses);
+    part.logits.row(part.rows() - 1) = all.logits.row(i);
+    part.labels.push_back(label);
+  }
+  return parts;
+}
+
+struct Pooled {
+  std::vector<Sample> places;
+  std::vector<std::vector<Index>> folds;
+  MatrixXd counts = MatrixXd::Zero(kClasses, kPooledFolds);
+
+  explicit Pooled(std::vector<Sample> parts) : places(std::move(parts)) {
+    for (std::size_t k = 0; k < places.size(); ++k) {
+      folds.push_back(pooled_folds(places[k].labels, kClasses, k));
+      for (std::size_t i = 0; i < places[k].labels.size(); ++i) ++counts(places[k].labels[i], folds[k][i]);
+    }
+  }
+
+  PooledFit fit(std::vector<PooledCandidate> path, double unit = 0.0) const {
+    PooledCalibration calibration(counts, std::move(path));
+    while (const auto question = calibration.next()) {
+      PooledSums sums = PooledSums::zero(kClasses, *question);
+      for (std::size_t k = 0; k < places.size(); ++k)
+        if (places[k].rows() > 0) sums += pooled_sums(*question, places[k].scores(), places[k].labels, folds[k]);
+      if (unit > 0.0) {
+        const auto round = [unit](double value) { return std::round(value / unit) * unit; };
+        sums.values = sums.values.unaryExpr(round);
+        sums.gradients = sums.gradients.unaryExpr(round);
+        sums.curvature = sums.curvature.unaryExpr(round);
+      }
+      calibration.take(sums);
+    }
+    return calibration.result();
+  }
+};
+
+/// Every class counts the same.
+std::vector<double> balanced(const std::vector<int>& labels) {
+  std::vector<double> counts(kClasses), weights;
+  for (const int label : labels) ++counts[static_cast<std::size_t>(label)];
+  for (const int label : labels) weights.push_back(1.0 / counts[static_cast<std::size_t>(label)]);
+  return weights;
+}
+
+void expect_near(const Calibration& found, const Calibration& expected, double tolerance) {
+  EXPECT_LE((found.scale - expected.scale).norm(), tolerance);
+  EXPECT_LE((found.bias - expected.bias).norm(), tolerance);
+  ASSERT_EQ(found.mixing.size(), expected.mixing.size());
+  if (expected.mixing.size() > 0) {
+    EXPECT_LE((found.mixing - expected.mixing).norm(), tolerance);
+  }
+}
+
+class PooledKind : public testing::TestWithParam<PooledCandidate> {};
+
+TEST_P(PooledKind, IsTheFitToAllExamplesInOnePlace) {
+  const Sample all = sample(1, 600);
+  const PooledFit found = Pooled(dealt(all, 3)).fit({GetParam()});
+  const CalibrationFit expected =
+      fit_calibration(GetParam().kind, all.scores(), all.labels, balanced(all.labels),
+                      GetParam().kind == CalibrationKind::kMatrix ? GetParam().strength : kMatrixStrength);
+  EXPECT_TRUE(found.converged);
+  EXPECT_LE(found.steps, 20);
+  // Both are within 1e-4 standard errors of the minimum; one is about 0.1 here.
+  expect_near(found.calibration, expected.calibration, 1e-4);
+  EXPECT_NEAR(found.nll_before, expected.nll_before, 1e-9);
+  EXPECT_NEAR(found.nll_after, expected.nll_after, 1e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Core, PooledKind,
+    testing::Values(PooledCandidate{CalibrationKind::kTemperature}, PooledCandidate{CalibrationKind::kBiasCorrected},
+                    PooledCandidate{CalibrationKind::kMatrix, 100.0}, PooledCandidate{CalibrationKind::kMatrix, 1.0}),
+    [](const auto& one) {
+      return std::string(to_string(one.param.kind)) +
+             (one.param.strength > 0.0 ? std::to_string(static_cast<int>(one.param.strength)) : "");
+    });
+
+TEST(PooledCalibration, CrossValidatesByFitsThatDidNotSeeAFold) {
+  const Pooled pooled(dealt(sample(2, 300), 3));
+  const PooledFit found = pooled.fit({{CalibrationKind::kBiasCorrected}, {CalibrationKind::kMatrix, 30.0}});
+  ASSERT_EQ(found.candidates.size(), 2U);
+  for (const PooledCandidate& candidate : found.candidates) {
+    double nll = 0.0;
+    for (Index fold = 0; fold < kPooledFolds; ++fold) {
+      Sample seen, left;
+      seen.logits.resize(0, kClasses);
+      left.logits.resize(0, kClasses);
+      for (std::size_t k = 0; k < pooled.places.size(); ++k)
+        for (std::size_t i = 0; i < pooled.folds[k].size(); ++i) {
+          Sample& to = pooled.folds[k][i] == fold ? left : seen;
+          to.logits.conservativeResize(to.rows() + 1, kClasses);
+          to.logits.row(to.rows() - 1) = pooled.places[k].logits.row(static_cast<Index>(i));
+          to.labels.push_back(pooled.places[k].labels[i]);
+        }
+      const Calibration fit = fit_calibration(candidate.kind, seen.scores(), seen.labels, balanced(seen.labels),
+                                              candidate.kind == CalibrationKind::kMatrix ? candidate.strength : 1.0)
+                                  .calibration;
+      const auto probs = apply_calibration(fit, left.scores());
+      for (Index i = 0; i < left.rows(); ++i) {
+        const int y = left.labels[static_cast<std::size_t>(i)];
+        nll -= std::log(probs.view()(i, y)) / (kClasses * pooled.counts.row(y).sum());
+      }
+    }
+    EXPECT_NEAR(candidate.nll, nll, 1e-5) << to_string(candidate.kind);
+  }
+  const bool second = found.candidates[1].nll < found.candidates[0].nll;
+  EXPECT_EQ(found.chosen, second ? 1U : 0U);
+}
+
+TEST(PooledCalibration, TakesTheMatrixWhereItIsNeededAndThereIsEnoughToFitItTo) {
+  const PooledFit many = Pooled(dealt(sample(3, 3000), 3)).fit(pooled_path());
+  EXPECT_EQ(many.candidates[many.chosen].kind, CalibrationKind::kMatrix);
+  EXPECT_GT(many.calibration.mixing.norm(), 0.1);
+  EXPECT_LT(many.candidates[many.chosen].nll, many.candidates[0].nll);
+  EXPECT_LT(many.nll_after, many.nll_before);
+  const PooledFit few = Pooled(dealt(sample(4, 40), 3)).fit(pooled_path());
+  EXPECT_GE(few.candidates[few.chosen].kind == CalibrationKind::kMatrix ? few.candidates[few.chosen].strength : 1e9,
+            100.0);
+  EXPECT_LE(few.steps, PooledCalibration::kMostSteps);
+}
+
+TEST(PooledCalibration, IsTheSameInFixedPoint) {
+  const Pooled pooled(dealt(sample(5, 500), 3));
+  const PooledFit plain = pooled.fit(pooled_path()), rounded = pooled.fit(pooled_path(), 0x1p-40);
+  EXPECT_TRUE(rounded.converged);
+  EXPECT_EQ(rounded.chosen, plain.chosen);
+  expect_near(rounded.calibration, plain.calibration, 1e-5);
+}
+
+TEST(PooledCalibration, ComesToAnEndWithClassifiersThatAreFarTooSureOrKnowNothing) {
+  for (const double too_sure : {0.0, 0.01, 30.0, 300.0}) {
+    const PooledFit found = Pooled(dealt(sample(6, 400, 1.0, too_sure), 3)).fit(pooled_path());
+    EXPECT_LE(found.steps, PooledCalibration::kMostSteps) << too_sure;
+    EXPECT_TRUE(found.calibration.scale.allFinite() && found.calibration.bias.allFinite()) << too_sure;
+    EXPECT_LE(found.nll_after, found.nll_before + 1e-9) << too_sure;
+    EXPECT_LE(found.nll_after, std::log(kClasses) + 1e-6) << too_sure;
+  }
+}
+
+TEST(PooledCalibration, FitsATemperatureAloneWhereAClassHasNoExample) {
+  Sample all = sample(7, 200);
+  Sample without{.logits = MatrixXd(0, kClasses), .labels = {}};
+  for (Index i = 0; i < all.rows(); ++i) {
+    if (all.labels[static_cast<std::size_t>(i)] == 2) continue;
+    without.logits.conservativeResize(without.rows() + 1, kClasses);
+    without.logits.row(without.rows() - 1) = all.logits.row(i);
+    without.labels.push_back(all.labels[static_cast<std::size_t>(i)]);
+  }
+  const PooledFit found = Pooled({without}).fit(pooled_path());
+  ASSERT_EQ(found.candidates.size(), 1U);
+  EXPECT_EQ(found.candidates[0].kind, CalibrationKind::kTemperature);
+  EXPECT_EQ(found.calibration.bias.norm(), 0.0);
+  EXPECT_LT(found.calibration.scale[0], 0.8);
+}
+
+TEST(PooledCalibration, AsksNothingWhereThereAreNoExamples) {
+  PooledCalibration calibration(MatrixXd::Zero(kClasses, kPooledFolds), pooled_path());
+  EXPECT_FALSE(calibration.next());
+  EXPECT_EQ(calibration.result().calibration.scale, VectorXd::Ones(kClasses));
+}
+
+TEST(PooledCalibration, KnowsHowMuchItsFitMovesWithTheExamples) {
+  constexpr int kRuns = 300;
+  MatrixXd fits(kRuns, 1 + kClasses);
+  VectorXd variance = VectorXd::Zero(1 + kClasses);
+  for (int run = 0; run < kRuns; ++run) {
+    const PooledFit found =
+        Pooled({sample(100 + static_cast<std::uint64_t>(run), 800)}).fit({{CalibrationKind::kBiasCorrected}});
+    fits(run, 0) = found.calibration.scale[0];
+    fits.row(run).tail(kClasses) = found.calibration.bias.transpose();
+    variance[0] += found.covariance(0, 0) / kRuns;
+    variance.tail(kClasses) += found.covariance.diagonal().tail(kClasses) / kRuns;
+  }
+  const Eigen::ArrayXd seen =
+      (fits.rowwise() - fits.colwise().mean()).colwise().squaredNorm().transpose() / (kRuns - 1);
+  // A variance of 300 draws has a standard error of 8 %; three of these, and 5 % for the theory's own error.
+  for (Index i = 0; i < seen.size(); ++i) EXPECT_NEAR(variance[i] / seen[i], 1.0, 0.3) << i;
+}
+
+TEST(PooledFolds, SpreadAClassEvenlyFromAFoldThatTheSeedGives) {
+  const std::vector<int> labels{0, 1, 0, 0, 0, 0, 1, 3};
+  const std::vector<Index> folds = pooled_folds(labels, kClasses, 11);
+  std::vector<Index> of_first;
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    if (labels[i] == 0) of_first.push_back(folds[i]);
+  EXPECT_THAT(of_first, testing::UnorderedElementsAre(0, 1, 2, 3, 4));
+  EXPECT_EQ(folds[6], (folds[1] + 1) % kPooledFolds);
+  std::vector<int> starts(kPooledFolds);
+  for (std::uint64_t seed = 0; seed < 500; ++seed)
+    ++starts[static_cast<std::size_t>(pooled_folds(std::vector<int>{2}, kClasses, seed)[0])];
+  for (const int count : starts) EXPECT_NEAR(count, 100, 4 * 9);  // four standard errors
+}
+
+}  // namespace
+}  // namespace labelshift
