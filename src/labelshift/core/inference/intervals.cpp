@@ -7,6 +7,7 @@
 
 #include "labelshift/core/base/blas.hpp"
 #include "labelshift/core/base/distributions.hpp"
+#include "labelshift/core/calibration/calibration_objective.hpp"
 #include "labelshift/core/estimators/bbse.hpp"
 #include "labelshift/core/inference/shift_hypothesis.hpp"
 #include "labelshift/core/inference/wilson.hpp"
@@ -108,6 +109,21 @@ CalibrationResponse scale_response(const TargetSample& target, const Scores& sco
   return response;
 }
 
+/// How `centre` answers a small change of a calibration: `response` is score_response().
+CalibrationResponse centre_response(const TargetSample& target, const Scores& scores, const Eigen::VectorXd& p,
+                                    const Eigen::VectorXd& q, CalibrationKind kind, const LikelihoodValue& at,
+                                    const Eigen::MatrixXd& response) {
+  CalibrationResponse result;
+  if (kind != CalibrationKind::kNone) {
+    result = scale_response(target, scores, p, q, kind);
+    result.scale = (response * result.scale.matrix()).eval();
+    result.mixing = (response * result.mixing.matrix()).eval();
+  }
+  // Class k's column of f / p grows by exp(d bias_k - d p_k / p_k): d g = (diag(g) - H diag(q)) times that.
+  result.bias = response * (Eigen::MatrixXd(at.gradient.asDiagonal()) - at.curvature * q.asDiagonal());
+  return result;
+}
+
 PriorUncertainty likelihood_uncertainty(const SourceSummary& summary, const TargetSample& target,
                                         const Scores& target_scores, const RatioEstimate& estimate,
                                         const std::optional<SourceNoise>& source, double rows) {
@@ -127,18 +143,13 @@ PriorUncertainty likelihood_uncertainty(const SourceSummary& summary, const Targ
       (response * covariance).cwiseProduct(response).rowwise().sum() / static_cast<double>(target.probs.rows());
 
   if (source) {
-    // Class k's column of f / p grows by exp(d bias_k - d p_k / p_k): d g = (diag(g) - H diag(q)) times that.
-    const Eigen::MatrixXd of_bias =
-        response * (Eigen::MatrixXd(at.gradient.asDiagonal()) - at.curvature * q.asDiagonal());
+    const CalibrationResponse of_calibration =
+        centre_response(target, target_scores, p, q, source->fit.kind, at, response);
+    const Eigen::MatrixXd& of_bias = of_calibration.bias.matrix();
     std::optional<CalibrationInfluence> influence;
-    if (source->fit.kind != CalibrationKind::kNone) {
-      CalibrationResponse of_fit = scale_response(target, target_scores, p, q, source->fit.kind);
-      of_fit.scale = (response * of_fit.scale.matrix()).eval();
-      of_fit.mixing = (response * of_fit.mixing.matrix()).eval();
-      of_fit.bias = of_bias;
+    if (source->fit.kind != CalibrationKind::kNone)
       influence.emplace(source->fit, source->examples.scores, source->examples.labels, source->examples.weights,
-                        of_fit);
-    }
+                        of_calibration);
     // p moves by e_y - p, and the log-scale of f / p by minus that over p.
     Eigen::MatrixXd of_label = Eigen::MatrixXd::Zero(m, m);  // [c, y] what an example of class y does to q_c
     if (source->prior_is_estimated)
@@ -339,6 +350,28 @@ Intervals intervals_from(const PriorUncertainty& uncertainty, const Eigen::Vecto
       result.ratio_high[c] = std::max(result.ratio_high[c], moved / label_prior[c]);
     }
   }
+  return result;
+}
+
+PooledUncertainty pooled_uncertainty(const SourceSummary& summary, const TargetSample& target,
+                                     const Scores& target_scores, const RatioEstimate& estimate,
+                                     const PooledNoise& noise) {
+  const Eigen::VectorXd& p = summary.label_prior;
+  const Index m = p.size();
+  const double rows = effective_rows(target.weights, target.probs.rows());
+  PooledUncertainty result{
+      .prior = likelihood_uncertainty(summary, target, target_scores, estimate, std::nullopt, rows),
+      .of_calibration = Eigen::MatrixXd::Zero(m, m)};
+  if (noise.kind == CalibrationKind::kNone) return result;
+  const Eigen::VectorXd& q = result.prior.prior;
+  const LikelihoodValue at = Likelihood(p, target).at(q, Derivatives::kCurvature);
+  const CalibrationResponse response =
+      centre_response(target, target_scores, p, q, noise.kind, at, result.prior.response);
+  const Eigen::MatrixXd of_theta =
+      CalibrationParameters(noise.kind, m).reduce(response.scale, response.mixing, response.bias);  // (m, p)
+  result.of_calibration = of_theta * noise.covariance * of_theta.transpose();
+  result.prior.prior_of_source = result.of_calibration.diagonal();
+  result.prior.prior_error = (result.prior.prior_error.array().square() + result.prior.prior_of_source.array()).sqrt();
   return result;
 }
 

@@ -69,4 +69,21 @@ Intervals asymptotic_intervals(EstimatorFamily family, const SourceSummary& summ
                                const Scores& target_scores, const RatioEstimate& estimate,
                                const std::optional<SourceNoise>& source, double level);
 
+/// How exact a calibration is that was fitted elsewhere, to examples of an even mix: the covariance of the parameters
+/// of its kind (CalibrationParameters).
+struct PooledNoise {
+  CalibrationKind kind = CalibrationKind::kNone;
+  Eigen::MatrixXd covariance;  // (p, p)
+};
+
+struct PooledUncertainty {
+  PriorUncertainty prior;
+  Eigen::MatrixXd of_calibration;  // (m, m) what the calibration adds to the covariance of `centre`
+};
+
+/// The same for a likelihood estimate under such a calibration, p_tr being known.
+PooledUncertainty pooled_uncertainty(const SourceSummary& summary, const TargetSample& target,
+                                     const Scores& target_scores, const RatioEstimate& estimate,
+                                     const PooledNoise& noise);
+
 }  // namespace labelshift
