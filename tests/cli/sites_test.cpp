@@ -384,6 +384,39 @@ TEST_F(Sites, AreLeftOutOfPhaseOneWhenTheOperatorExcludesThemWhileItWaits) {
               HasSubstr("site-4 was left out by the operator in phase 1, so its label mix is not in the goal"));
 }
 
+TEST_F(Sites, AreTheSameInTheSameOrderWhereARunGoesOnOrIsThere) {
+  const std::string list = said("nodes.toml");
+  const CommandResult done = sites(R"(certs; coordinator; node 1; node 2; node 3; ended $coordinator coordinator
+    sed -i 's/site-1/site-0/; s/site-2/site-1/; s/site-0/site-2/' nodes.toml
+    coordinator; ended $coordinator again)");
+  EXPECT_EQ(done.out, "coordinator 0\nagain 2\n") << all_said();
+  EXPECT_THAT(said("coordinator.err"),
+              HasSubstr("error: r/study/iw-erm-seed-0 has a run with other nodes, or with its nodes in another order; "
+                        "bring the list of nodes back, remove the folder, or choose another with --output\n"));
+  file("nodes.toml", list);
+  file("study.toml", study("fedavg", 20000));
+  const CommandResult stopped = sites(R"(output=s; coordinator; node 1; node 2; node 3
+    await eval 'ls s/study/*/checkpoint-[1-9]*'; kill -9 $coordinator; wait $coordinator
+    sed -i 's/site-1/site-0/; s/site-2/site-1/; s/site-0/site-2/' nodes.toml
+    coordinator --resume; ended $coordinator resumed)");
+  EXPECT_EQ(stopped.out, "resumed 2\n") << all_said();
+  EXPECT_THAT(said("coordinator.err"), HasSubstr(" is of a run with other nodes, or with its nodes in another order;"));
+}
+
+TEST_F(Sites, AreMoreThanHalfOfThoseWhoTakePartWhereNobodySaysHowMany) {
+  write_site(4);
+  file("nodes.toml", said("nodes.toml") + "[[node]]\nname = \"site-4\"\n");
+  file("study.toml", study("fedavg", 400));
+  const CommandResult done = sites(
+      R"(labelshift certs trial --nodes site-1,site-2,site-3,site-4 > /dev/null; coordinator --round-deadline 2
+    node 1; node 2; node 3; await grep -q 'waiting for site-4' coordinator.err
+    echo 'exclude = true' >> nodes.toml
+    await eval 'ls r/study/*/checkpoint-*'; kill -9 $node_3; wait $node_3
+    ended $coordinator coordinator)");
+  EXPECT_EQ(done.out, "coordinator 0\n") << all_said();
+  EXPECT_THAT(said("coordinator.err"), testing::ContainsRegex("warning: site-3 took no part in [0-9]+ of 400 rounds"));
+}
+
 TEST_F(Sites, KeepTheirNumbersToThemselvesAndTheSumsAreKnown) {
   file("site-1/train.csv", "age,dose,label\n1,2,ill\n1.5,1,ill\n2,0.5,well\n");
   const CommandResult done = sites(R"(certs; coordinator; node 1 --lacks dead; node 2; node 3

@@ -209,6 +209,34 @@ TEST_F(LeftOut, ANodeThatWasInTheGoalStaysThereAndComesBackWithoutNewWeights) {
   EXPECT_NE(state.parameters, all.parameters);
 }
 
+TEST_F(LeftOut, ANodeLeavesNothingInWhatAddsUpOverNodes) {
+  settings_.ratio.method = "none";
+  settings_.algorithm = "scaffold";
+  settings_.local.steps = 3;
+  settings_.server = {.optimiser = "sgd", .learning_rate = 1.0, .weight_decay = 0.0};
+  LocalFederation federation(settings_, data_);
+  int done = 0;
+  const FederationState state =
+      federation.run({.checkpoint = with_state([&](const FederationState& now) { done = now.round; }),
+                      .left_out = [&] { return done >= 2 ? std::vector<Index>{3} : std::vector<Index>(); }});
+  EXPECT_EQ(state.counted, (std::vector<std::uint64_t>{6, 6, 6, 0}));
+  EXPECT_EQ(state.company, 3);
+  EXPECT_THAT(state.warnings, testing::Contains("scaffold begins anew at round 3, since what nodes keep of it adds up "
+                                                "over those that take part"));
+  const std::vector<float>& control = state.algorithm.parts.at("control");
+  std::vector<double> mean(control.size());
+  for (Index k = 0; k < 3; ++k) {
+    const NamedParts kept = recall_round(*federation.store().of(k), 6);
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += kept.at("control")[i] / 3.0;
+  }
+  double largest = 0.0;
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    EXPECT_NEAR(control[i], mean[i], 1e-5) << i;  // both are float32
+    largest = std::max(largest, std::abs(mean[i]));
+  }
+  EXPECT_GT(largest, 1e-3);
+}
+
 TEST_F(LeftOut, WhatNeedsEveryNodeIsTriedAgainWithoutOneThatIsLeftOutMeanwhile) {
   /// Node 4 fails until it is left out, which the operator does when it has failed.
   class Failing : public Engine {

@@ -139,7 +139,7 @@ TEST(TheoremStep, RefusesWhatNoTheoremIsAbout) {
   check_settings(theorem_settings("fedcom"), 2);
   refused("no theorem gives the step of scaffold", [](auto& s) { s.algorithm = "scaffold"; });
   refused("which is about one local step", [](auto& s) { s.algorithm = "fedavg"; });
-  refused("gamma of at least K; give learning-rate = 2", [](auto& s) { s.server.learning_rate = 1.9; });
+  refused("of at least the number of nodes; give learning-rate = 2", [](auto& s) { s.server.learning_rate = 1.9; });
   refused("instead of local-epochs", [](auto& s) {
     s.local.steps = 1;
     s.local.epochs = 2;

@@ -130,6 +130,7 @@ void prepare(const CoordinatorOptions& options, const std::vector<ListedNode>& l
                               run.place_of("training.step")));
     data.nodes = nodes;
     run.settings.federation.patience = patience;
+    run.settings.federation.majority = options.quorum == 0;
   }
 }
 

@@ -61,7 +61,7 @@ std::string what_is_compared(const Experiment& experiment, const ComparisonResul
       std::count_if(nodes.begin(), nodes.end(), [](const MeanDeviation& node) { return !std::isnan(node.mean); }));
   std::string whose = judged == 1 ? "1 node" : fmt::format("{} nodes", judged);
   if (judged < nodes.size())
-    whose = fmt::format("{} of {} nodes, those with labelled test examples,", judged, nodes.size());
+    whose = fmt::format("{} of {} nodes, those that have labelled test examples and were there,", judged, nodes.size());
   const std::string what = experiment.report_node > 0
                                ? fmt::format("The accuracy of {}", name_of(result, experiment.report_node - 1))
                                : fmt::format("The average of the accuracies of {} on their test data", whose);

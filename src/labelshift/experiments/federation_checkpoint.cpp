@@ -36,6 +36,12 @@ double number(const Json& json) {
   return json.is_null() ? kUnknown : json.get<double>();
 }
 
+/// What json_numbers() wrote; empty where an older file has none.
+Eigen::VectorXd vector_of(const Json& json, const char* name) {
+  const auto values = json.value(name, std::vector<double>());
+  return Eigen::Map<const Eigen::VectorXd>(values.data(), std::ssize(values));
+}
+
 Json history_json(const std::vector<NodeEvaluation>& history) {
   Json list = Json::array();
   for (const NodeEvaluation& one : history)
@@ -71,6 +77,7 @@ Json state_json(const FederationState& state) {
             {"ready", state.ready},
             {"algorithm", state.algorithm.counts},
             {"counted", state.counted},
+            {"company", state.company},
             {"target_sum", json_numbers(state.target_sum)},
             {"target_error", json_number(state.target_error)},
             {"largest_weight", json_number(state.largest_weight)},
@@ -115,8 +122,8 @@ FederationState state_of(const Json& json) {
   state.ready = json.at("ready").get<bool>();
   state.algorithm.counts = json.at("algorithm").get<std::map<std::string, std::int64_t>>();
   state.counted = json.at("counted").get<std::vector<std::uint64_t>>();
-  const auto sum = json.at("target_sum").get<std::vector<double>>();
-  state.target_sum = Eigen::Map<const Eigen::VectorXd>(sum.data(), std::ssize(sum));
+  state.company = json.value("company", Index{0});
+  state.target_sum = vector_of(json, "target_sum");
   state.target_error = number(json.at("target_error"));
   state.largest_weight = number(json.value("largest_weight", Json()));  // older summaries have neither
   state.effective_share = number(json.value("effective_share", Json()));

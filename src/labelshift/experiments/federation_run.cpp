@@ -219,14 +219,19 @@ RunResult read_result(const RunTask& task) {
   return result;
 }
 
-/// What may have changed besides data.
-const char* or_model(const FederationSettings& settings) {
-  return settings.start.empty() ? "" : " or from another model.start";
+/// What another fingerprint means, and what to do about it.
+std::string other_data(const RunSettings& settings) {
+  const char* or_model = settings.federation.start.empty() ? "" : " or from another model.start";
+  return settings.data.at_sites()
+             ? fmt::format("with other nodes, or with its nodes in another order{}; bring the list of nodes back",
+                           or_model)
+             : fmt::format("on other data{}: they have changed since; bring them back", or_model);
 }
 
 /// A saved state, if it is of a run with these settings and data.
-FederationState known_again(FederationState state, const std::string& checkpoint, const FederationSettings& settings,
+FederationState known_again(FederationState state, const std::string& checkpoint, const RunSettings& run,
                             const std::string& data, const std::string& settings_print) {
+  const FederationSettings& settings = run.federation;
   if (!state.settings.empty() && state.settings != settings_print)
     throw Error(
         ErrorKind::kInput,
@@ -236,12 +241,9 @@ FederationState known_again(FederationState state, const std::string& checkpoint
                 fmt::format("{}: found {} rounds of {}; remove the folder of the run and start again", checkpoint,
                             state.round, settings.rounds));
   if (!state.data.empty() && state.data != data)  // an older version did not say
-    throw Error(
-        ErrorKind::kUsage,
-        fmt::format("{} is of a run on other data{}: they have changed since; bring them back, or choose another "
-                    "folder",
-                    checkpoint, or_model(settings)),
-        Remedy::kOutputFolder);
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{} is of a run {}, or choose another folder", checkpoint, other_data(run)),
+                Remedy::kOutputFolder);
   return state;
 }
 
@@ -330,9 +332,7 @@ void check_same_data(const RunTask& task, const RunOptions& options, RunResult& 
   if (result.state.data != found)
     throw Error(
         ErrorKind::kUsage,
-        fmt::format("{} has a run on other data{}: they have changed since; bring them back, remove the folder, "
-                    "or choose another",
-                    task.folder, or_model(task.settings.federation)),
+        fmt::format("{} has a run {}, remove the folder, or choose another", task.folder, other_data(task.settings)),
         Remedy::kOutputFolder);
 }
 
@@ -594,7 +594,7 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
   if (!newest_checkpoint(task.folder).empty()) {
     SavedFederation saved = load_last_federation(task.folder, store);
     damaged_checkpoint = std::move(saved.damage);
-    start = known_again(std::move(saved.state), saved.checkpoint, settings, fingerprint, settings_print);
+    start = known_again(std::move(saved.state), saved.checkpoint, task.settings, fingerprint, settings_print);
     check_memory(start, saved.checkpoint, *nodes);
   }
   if (!start.ready) start = {.data = fingerprint, .settings = settings_print, .estimates_kept = true};

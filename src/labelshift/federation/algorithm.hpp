@@ -58,6 +58,8 @@ class FederatedAlgorithm {
   virtual MissingNodes when_missing() const { return MissingNodes::kRenormalise; }
   /// Whether nodes keep anything from one round to the next.
   virtual bool has_memory() const { return false; }
+  /// Whether what nodes keep adds up over those that take part, so that it is void once others do.
+  virtual bool adds_up() const { return when_missing() == MissingNodes::kRepeat; }
   /// What a user should know about it with this model.
   virtual std::vector<std::string> warnings() const { return {}; }
 
@@ -67,6 +69,8 @@ class FederatedAlgorithm {
   virtual void start(std::vector<float> weights) = 0;
   /// The shared weights as they are now.
   virtual std::span<const float> weights() const = 0;
+  /// So many nodes take part from now on, and what nodes kept is void.
+  virtual void begin_anew(Index /*nodes*/) {}
   /// Fills the parts of the next request.
   virtual void make_request(std::vector<float>& parts) const = 0;
   /// How many steps every node takes in a round, where chance decides; 0: as many as the settings say.

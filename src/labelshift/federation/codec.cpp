@@ -46,8 +46,9 @@ void unpack_update(const UpdateCodec* codec, Answer& answer, Index parameters) {
   answer.packed.clear();
 }
 
-double largest_scale(const CompressionSettings& settings) {
-  return settings.codec == kRandomK.name ? 1.0 / settings.kept : 1.0;
+double largest_scale(const CompressionSettings& settings, Index values) {
+  if (settings.codec != kRandomK.name) return 1.0;
+  return RandomK(settings).variance(values) + 1.0;
 }
 
 }  // namespace labelshift

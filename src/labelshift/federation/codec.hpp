@@ -36,8 +36,9 @@ std::span<const CodecEntry> codecs();
 /// Nothing where nothing is compressed. Throws Error{kUsage} with a suggestion if there is no such codec.
 std::unique_ptr<UpdateCodec> make_codec(const CompressionSettings& settings);
 
-/// By how much a codec makes a value larger at most, where it sends it in the place of others that it leaves out.
-double largest_scale(const CompressionSettings& settings);
+/// By how much a codec makes one of so many values larger at most, where it sends it in the place of others that it
+/// leaves out.
+double largest_scale(const CompressionSettings& settings, Index values);
 
 /// Packs the first `parameters` weights of an answer, and returns what the coordinator will read in their place.
 std::vector<float> pack_update(const UpdateCodec& codec, Answer& answer, Index parameters, std::uint64_t seed);

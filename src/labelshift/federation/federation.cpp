@@ -302,7 +302,10 @@ class Coordinator {
     const std::string schema = model_schema(*net, *algorithm);
     const SharedWeights shared(*net, algorithm->shares_batch_norms());
     algorithm->start(shared.gather(state_.parameters, state_.buffers));
-    if (state_.round > 0) algorithm->load(state_.algorithm);
+    if (state_.round > 0)
+      algorithm->load(state_.algorithm);
+    else
+      state_.company = 0;  // so that the algorithm is told how many take part
     const auto whole_state = [&]() -> const FederationState& {
       shared.scatter(algorithm->weights(), state_.parameters, state_.buffers);
       state_.algorithm = algorithm->save();
@@ -365,27 +368,33 @@ class Coordinator {
       state_.warnings.push_back(fmt::format("{} more nodes took no part in some rounds", named - kNodesNamed));
   }
 
-  /// What nodes remember of an algorithm that needs everybody adds up over those who were there. Where others are there
-  /// now, all forget it.
-  void begin_anew_in_new_company() {
-    for (Index node = 0; node < conversation_.nodes(); ++node) {
-      const bool was_there = state_.counted[node] == static_cast<std::uint64_t>(state_.round);
-      if (was_there == std::binary_search(all().begin(), all().end(), node)) continue;
-      std::fill(state_.counted.begin(), state_.counted.end(), 0);
+  /// What nodes keep of an algorithm may add up over those that take part. Where others do now, all forget it.
+  void begin_anew_in_new_company(FederatedAlgorithm& algorithm, Request& request) {
+    if (!algorithm.adds_up()) return;
+    const Index now = std::ssize(all());
+    const auto& out = conversation_.left_out();
+    if (state_.company == now &&
+        std::all_of(out.begin(), out.end(), [&](Index node) { return state_.counted[node] == 0; }))
       return;
-    }
+    if (state_.round > 0)
+      warn(fmt::format("{} begins anew at round {}, since what nodes keep of it adds up over those that take part",
+                       settings_.algorithm, state_.round + 1));
+    std::fill(state_.counted.begin(), state_.counted.end(), 0);
+    state_.company = now;
+    algorithm.begin_anew(now);
+    algorithm.make_request(request.weights);
   }
 
   /// Asks the nodes of a round, and again where the algorithm needs everybody and somebody is missing.
-  TaskOutcome<Train> run_round(const FederatedAlgorithm& algorithm, const std::string& schema, const Request& request,
+  TaskOutcome<Train> run_round(FederatedAlgorithm& algorithm, const std::string& schema, Request& request,
                                TrainingSums<double> sums, const Conversation::Place& place) {
     const auto shape = sums.parts.size();
     for (int repeats = 0;; ++repeats) {
       follow_operator(schema);
-      if (algorithm.when_missing() == MissingNodes::kRepeat) begin_anew_in_new_company();
+      begin_anew_in_new_company(algorithm, request);
       const std::vector<Index> cohort =
           sample_nodes(settings_, Stream::kCohort, static_cast<int>(request.round), all());
-      Patience patience = settings_.patience;
+      Patience patience = patience_with(std::ssize(cohort));
       if (patience.quorum > 0 && algorithm.when_missing() == MissingNodes::kRepeat)
         patience.quorum = std::ssize(cohort);
       try {
@@ -407,7 +416,13 @@ class Coordinator {
 
   /// How many of so many nodes have to answer.
   Index quorum_of(Index nodes) const {
-    return settings_.patience.quorum == 0 ? nodes : std::min(settings_.patience.quorum, nodes);
+    if (settings_.patience.quorum == 0) return nodes;
+    return settings_.majority ? nodes / 2 + 1 : std::min(settings_.patience.quorum, nodes);
+  }
+  Patience patience_with(Index nodes) const {
+    Patience patience = settings_.patience;
+    if (patience.quorum > 0) patience.quorum = quorum_of(nodes);
+    return patience;
   }
 
   void evaluate(const FederatedAlgorithm& algorithm) {
@@ -421,7 +436,7 @@ class Coordinator {
                    [&] {
                      outcome = conversation_.ask<Evaluate>(
                          {phase::kEvaluation, static_cast<double>(state_.round) / settings_.rounds, 0.0},
-                         {.request = request, .nodes = all()}, settings_.patience);
+                         {.request = request, .nodes = all()}, patience_with(std::ssize(all())));
                      if (!outcome.failed.empty() && std::ssize(outcome.contributed) < quorum_of(std::ssize(all())))
                        outcome.failed.front().raise();
                    });

@@ -82,6 +82,7 @@ struct FederationState {
   std::vector<float> buffers;          // of the global model, such as the running means of batch norms
   AlgorithmState algorithm;            // what the server keeps besides
   std::vector<std::uint64_t> counted;  // (K) the last round of each node whose answer counts; 0: none
+  Index company = 0;                   // nodes that take part, where what they keep adds up over them
   Eigen::VectorXd target_sum;          // (m) sum_j q_j as it was estimated, or the truth; empty without ratios
   double target_error = kUnknown;      // |sum_j q_j - truth|_1 / K, where test labels tell
   std::vector<NodeRatio> ratios;       // (K) empty without ratios

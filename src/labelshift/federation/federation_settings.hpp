@@ -114,6 +114,7 @@ struct FederationSettings {
   int evaluate_every = 500;     // rounds; the last round always
   std::optional<double> max_update_norm;  // of what a node sends in a round; a longer one is refused
   Patience patience;                      // with the nodes of a training round
+  bool majority = false;                  // its quorum, if it has one, is more than half of those who are asked
   std::uint64_t seed = 0;
   Device device = Device::kCpu;
 };

@@ -37,10 +37,10 @@ void NodeListWatch::look(std::size_t fewest) {
     known_ = {};
     if (waits_ == now) return;
     waits_ = now;
-    log_(fmt::format(
-        "{} leaves fewer than {} nodes in, and until training begins masks need as many; who is in stays as "
-        "it was",
-        path_, fewest));
+    log_(fmt::format("{} leaves {}; who is in stays as it was", path_,
+                     fewest > 1
+                         ? fmt::format("fewer than {} nodes in, and until training begins masks need as many", fewest)
+                         : "no node in"));
   } catch (const Error& error) {
     log_(fmt::format("{}; who is in stays as it was", error.what()));
   }

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/data/files/sha256.hpp"
 #include "labelshift/engine/masking/masked_engine.hpp"
 #include "labelshift/engine/tasks.hpp"
 #include "labelshift/experiments/site_settings.hpp"
@@ -223,6 +224,9 @@ class SiteNodes : public RunNodes {
                               engine_.nodes(), kFewestMasked));
     if (task_.settings.data.at_sites())
       for (const GrpcNodeStatus& node : engine_.status().nodes) data_.node_names.push_back(node.name);
+    // All that is known here of whose data they are. A node's number is its place in the list.
+    if (task_.settings.data.at_sites())
+      data_.fingerprint = sha256_of(fmt::format("{}", fmt::join(data_.node_names, "\n")));
   }
 
   /// Those whom the engine does not let in; who is let in again counts once it is there.

@@ -154,7 +154,7 @@ std::vector<std::string> FedAvg::warnings() const {
 
 std::vector<std::string> FedAvg::warnings_of_tracking() const {
   std::vector<std::string> warnings = FedAvg::warnings();
-  if (const double scale = largest_scale(settings_.compression); scale > 2.0)
+  if (const double scale = largest_scale(settings_.compression, shared_.parameters()); scale > 2.0)
     warnings.push_back(fmt::format(
         "{} keeps at its nodes what compression changed, and {} makes what it sends {:.3g} times as large, so training "
         "may run away with any step; use qsgd, or a compression-kept of at least 0.5",

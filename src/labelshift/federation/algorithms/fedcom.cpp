@@ -22,8 +22,10 @@ double compressed_theorem_step(const FederationSettings& settings, const StepFac
   if (settings.server.learning_rate < facts.nodes)
     throw SettingError(
         "training.learning-rate",
-        fmt::format("the step of Thm. F.1 is for gamma of at least K; give learning-rate = {:.0f} or more",
-                    facts.nodes));
+        fmt::format(
+            "the step of Thm. F.1 is for a gamma (learning-rate) of at least the number of nodes; give learning-rate = "
+            "{:.0f} or more",
+            facts.nodes));
   return whole / (settings.server.learning_rate * settings.local.steps);
 }
 

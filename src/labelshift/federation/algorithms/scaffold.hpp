@@ -4,13 +4,15 @@
 
 namespace labelshift {
 
-/// FedAvg whose local steps are corrected by control variates c - c_k (Karimireddy et al. 2020). c is the mean over all
-/// nodes of the c_k that count, whoever takes part in a round.
+/// FedAvg whose local steps are corrected by control variates c - c_k (Karimireddy et al. 2020). c is the mean of the
+/// c_k that count, over all nodes that take part, whoever is in a round.
 class Scaffold : public FedAvg {
  public:
   explicit Scaffold(const AlgorithmSetup& setup);
 
   bool has_memory() const override { return true; }
+  bool adds_up() const override { return true; }
+  void begin_anew(Index nodes) override;
   void start(std::vector<float> weights) override;
   void make_request(std::vector<float>& parts) const override;
   void server_update(const TrainingSums<double>& sums) override;
@@ -20,7 +22,7 @@ class Scaffold : public FedAvg {
 
  private:
   const Index parameters_;      // p
-  const double nodes_;          // K
+  Index nodes_;                 // that take part
   std::vector<float> control_;  // (p) c
 };
 

@@ -161,7 +161,10 @@ void Qsgd::unpack(std::span<const std::byte> packed, std::span<float> values) co
       from += sizeof most + run_bytes(size, bits_);
     }
   });
-  if (!finite) throw Error(ErrorKind::kPeer, "the packed weights have a number that is not finite, or below 0");
+  if (!finite)
+    throw Error(ErrorKind::kPeer,
+                "the packed weights have a number that is not finite, or below 0; the training there has run away: use "
+                "smaller learning rates, or less compression");
   if (most_code > 2 * levels_)
     throw Error(ErrorKind::kPeer, fmt::format("the packed weights have a level {}, expected at most {}; does it run "
                                               "this version?",

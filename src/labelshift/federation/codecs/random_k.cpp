@@ -60,7 +60,10 @@ void RandomK::unpack(std::span<const std::byte> packed, std::span<float> values)
     std::memcpy(&values[static_cast<std::size_t>(i)], from, sizeof(float));
     from += sizeof(float);
   });
-  if (!all_finite(values)) throw Error(ErrorKind::kPeer, "the packed weights have a number that is not finite");
+  if (!all_finite(values))
+    throw Error(ErrorKind::kPeer,
+                "the packed weights have a number that is not finite; the training there has run away: use smaller "
+                "learning rates, or less compression");
 }
 
 double RandomK::variance(Index values) const {
