@@ -37,8 +37,8 @@ inline void read_message(std::span<const std::byte> bytes) {
   read_as<Answer>(bytes);
   read_as<MaskedExchange>(bytes);
   read_as<MaskOffer>(bytes);
-  read_parts_of<Hello, Join, Agree, Target, Share, Assess, Ratio, TrainPredictor, Temperature, TargetTogether, Train,
-                Evaluate>(bytes);
+  read_parts_of<Hello, Join, Agree, Target, Share, Assess, Ratio, TrainPredictor, HeldOut, Calibrate, TargetTogether,
+                Train, Evaluate>(bytes);
 }
 
 }  // namespace labelshift::fuzz

@@ -193,7 +193,7 @@ TEST_F(CommandLine, ListsEstimatorsAndCalibrations) {
   }
   EXPECT_THAT(names,
               testing::UnorderedElementsAre("mlls-em", "mlls-sqp", "mlls-l1", "mlls-l2", "mlls-cg", "mlls-sgd", "bbse",
-                                            "bbse-soft", "rlls", "auto", "none", "ts", "bcts", "vs", "matrix"));
+                                            "bbse-soft", "mlls-confusion", "rlls", "auto", "none", "ts", "bcts", "vs", "matrix"));
   EXPECT_THAT(table.out, HasSubstr("fastest (default)"));
 }
 

@@ -236,7 +236,7 @@ TEST_F(Watch, SaysAllItKnowsWhenItIsInterrupted) {
 }
 
 TEST_F(Watch, OffersOnlyEstimatorsThatDifferOnAStream) {
-  EXPECT_THAT(labelshift("watch --help").out, HasSubstr("{mlls-sqp,bbse,bbse-soft,rlls}"));
+  EXPECT_THAT(labelshift("watch --help").out, HasSubstr("{mlls-sqp,bbse,bbse-soft,mlls-confusion,rlls}"));
   expect_failure("watch --estimator mlls-em" + kTinySource + "< examples/tiny/target_probs.csv", kUsage,
                  "mlls-em cannot be fed row by row: it differs from mlls-sqp only in how it searches; use mlls-sqp");
   EXPECT_EQ(labelshift("watch --estimator bbse-soft" + kTinySource + "< examples/tiny/target_probs.csv").status, 0);

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "labelshift/core/base/observer.hpp"
+#include "labelshift/core/calibration/pooled_calibration.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "tests/data/scratch.hpp"
 #include "tests/federation/gaussian_federation.hpp"
@@ -280,13 +281,15 @@ TEST(Coordinator, RefusesTargetsThatAreNoShares) {
         Way{together, TaskKind::kTargetTogether}, Way{pairwise, TaskKind::kAssess}}) {
     EXPECT_EQ(error_of_lie(way.settings, way.task,
                            [](Answer& answer) {
-                             answer.words = to_fixed(std::vector{-0.5, 0.5, 1.0}, 1);
+                             const auto shares = to_fixed(std::vector{-0.5, 0.5, 1.0}, 1);
+                             std::copy(shares.begin(), shares.end(), answer.words.begin());
                            }),
               "node 1: it says that the share of a class in the target is -0.5, expected 0 to 1; does it run this "
               "version?");
     EXPECT_EQ(error_of_lie(way.settings, way.task,
                            [](Answer& answer) {
-                             answer.words = to_fixed(std::vector{0.5, 0.5, 1.0}, 1);
+                             const auto shares = to_fixed(std::vector{0.5, 0.5, 1.0}, 1);
+                             std::copy(shares.begin(), shares.end(), answer.words.begin());
                            }),
               "node 1: it says that the sum of the shares in the target is 2, expected 0 to 1; does it run this "
               "version?");
@@ -296,6 +299,17 @@ TEST(Coordinator, RefusesTargetsThatAreNoShares) {
     EXPECT_THAT(error_of_lie(way.settings, way.task,
                              with_report<EstimateReport>([](EstimateReport& report) { report.seconds = -1.0; })),
                 HasSubstr("node 1: it says that the time that it took is -1, expected 0 or more"));
+    const auto details = [&](const std::function<void(EstimateReport::Details&)>& change) {
+      return error_of_lie(way.settings, way.task,
+                          with_report<EstimateReport>([&](EstimateReport& report) { change(*report.details); }));
+    };
+    if (way.task == TaskKind::kAssess) continue;  // where one node's own predictor alone has details
+    EXPECT_THAT(details([](auto& one) { one.estimate.conservativeResize(2); }),
+                HasSubstr("node 1: it sent an estimate of 2 classes, expected 3"));
+    EXPECT_THAT(details([](auto& one) { one.low = Eigen::Vector2d(0, 1); }), HasSubstr("sent 2 shares, expected 3"));
+    EXPECT_THAT(details([](auto& one) { one.truth = Eigen::Vector3d(0, 0, 2); }),
+                HasSubstr("a share of its target is 2, expected 0 to 1"));
+    EXPECT_THAT(details([](auto& one) { one.p_value = -1.0; }), HasSubstr("a p-value is -1, expected 0 to 1"));
   }
 }
 
@@ -320,16 +334,24 @@ TEST(Coordinator, RefusesAPredictorThatIsNone) {
             "node 1: a message has a calibration with a scale or bias beyond 1e+100");
 }
 
-TEST(Coordinator, RefusesJudgementsOfNegativeWeight) {
+TEST(Coordinator, RefusesHeldOutExamplesAndLossesThatCannotBe) {
   FederationSettings settings = weighted_settings("vrls");
   settings.ratio.predictor = PredictorScope::kFederated;
   settings.ratio.rounds = 2;
-  EXPECT_EQ(
-      error_of_lie(settings, TaskKind::kTemperature, [](Answer& answer) { answer.words[0] = to_fixed(-3.0, 2); }),
-      "node 1: it says that the weight of held-out examples is -3, expected 0 or more; does it run this version?");
-  EXPECT_THAT(
-      error_of_lie(settings, TaskKind::kTemperature, [](Answer& answer) { answer.words[5] = to_fixed(-1.0, 2); }),
-      HasSubstr("node 1: it says that a loss on held-out examples is -1024, expected 0 to inf"));
+  const auto error = [&](TaskKind task, std::size_t place, double value) {
+    return error_of_lie(settings, task, [&](Answer& answer) { answer.words.at(place) = to_fixed(value, 2); });
+  };
+  const double unit = 1.0 / Join::kCountUnit;
+  EXPECT_EQ(error(TaskKind::kHeldOut, 0, -3.0 * unit),
+            "node 1: it says that a number of held-out examples is -3, expected a count; does it run this version?");
+  EXPECT_THAT(error(TaskKind::kHeldOut, 15, 2.5 * unit), HasSubstr("a number of held-out examples is 2.5"));
+  EXPECT_THAT(error(TaskKind::kHeldOut, 15, 900.0 * unit),
+              HasSubstr("node 1: it says that the number of held-out examples by predicted label is 9"));
+  EXPECT_THAT(error(TaskKind::kHeldOut, 24, 900.0 * unit),
+              HasSubstr("node 1: it says that the sum of all probabilities of held-out examples is 9"));
+  EXPECT_EQ(error(TaskKind::kCalibrate, 0, -1.0),
+            "node 1: it says that a loss on held-out examples is -0.999999, expected 0 or more; does it run this "
+            "version?");
 }
 
 /// An engine that sees of a node's words no more than random ones, of which those of all nodes add up to 0.
@@ -403,8 +425,8 @@ TEST(Coordinator, RefusesSumsThatCannotBeAndBlamesNobodyUnderMasks) {
   EXPECT_THAT(error_of_word(TaskKind::kJoin, 7, -1.0),
               HasSubstr("together say that the number of examples of a class"));
   EXPECT_THAT(error_of_word(TaskKind::kJoin, 9 + 2 * 8 + 14, -0.5), HasSubstr("a sum of squares of values is -"));
-  EXPECT_THAT(error_of_word(TaskKind::kTemperature, 0, -10.0), HasSubstr("the weight of held-out examples is -"));
-  EXPECT_THAT(error_of_word(TaskKind::kTemperature, 3, -9e3), HasSubstr("a loss on held-out examples is -"));
+  EXPECT_THAT(error_of_word(TaskKind::kHeldOut, 0, -10.0), HasSubstr("a number of held-out examples is -"));
+  EXPECT_THAT(error_of_word(TaskKind::kCalibrate, 3, -9e3), HasSubstr("a loss on held-out examples is -"));
   EXPECT_THAT(error_of_word(TaskKind::kTargetTogether, 1, -3.5), HasSubstr("the share of a class in the target is -"));
   EXPECT_THAT(error_of_word(TaskKind::kTargetTogether, 2, 0.5),
               HasSubstr("the sum of the shares in the target is 3.5, expected 0 to 3"));
@@ -620,8 +642,10 @@ TEST(Coordinator, CountsTimeAndMessagesOfEveryPhase) {
     EXPECT_GT(cost.traffic.down, 0u) << cost.name;
   }
   EXPECT_THAT(names, ElementsAre("join", "predictor", "ratio", "evaluation", "training"));
-  EXPECT_EQ(end.phases[1].rounds, 1 + 7 + 1);  // class weights, training, temperatures
-  EXPECT_EQ(end.phases[3].rounds, 1 + 2);      // the truth to compare with, two evaluations
+  const Index before = 1 + 7 + 1;  // class weights, training, held-out examples; then the calibration
+  EXPECT_GE(end.phases[1].rounds, before + 4);
+  EXPECT_LE(end.phases[1].rounds, before + PooledCalibration::kMostSteps);
+  EXPECT_EQ(end.phases[3].rounds, 1 + 2);  // the truth to compare with, two evaluations
   EXPECT_EQ(end.phases[4].rounds, 4);
   for (const NodeRatio& row : end.ratios) EXPECT_GT(row.seconds, 0.0);
   settings.ratio.predictor = PredictorScope::kLocal;

@@ -118,10 +118,7 @@ TEST_F(NodeProgramTest, RefusesMessagesThatMakeNoSense) {
               HasSubstr("a scale or bias beyond 1e+100"));
   EXPECT_THAT(refusal(TaskKind::kAssess, assess(half, ones), std::vector<float>(8)),
               HasSubstr("8 weights, expected 9"));
-  EXPECT_THAT(refusal(TaskKind::kTargetTogether, to_bytes(TargetTogether::Request{1.0, half.head(2)}), nine),
-              HasSubstr("2 numbers as a prior"));
-  EXPECT_THAT(refusal(TaskKind::kTemperature, to_bytes(Temperature::Request{half.head(2), ones}), nine),
-              HasSubstr("2 numbers as shares"));
+  EXPECT_THAT(refusal(TaskKind::kHeldOut, {}, nine), HasSubstr("asked for a predictor, and the settings of this run"));
   EXPECT_THAT(refusal(TaskKind::kTrain, as_set(), std::vector<float>(8)), HasSubstr("8 weights, expected 9"));
   EXPECT_THAT(refusal(TaskKind::kTrain, as_set(), std::vector<float>(10)), HasSubstr("10 weights, expected 9"));
   EXPECT_THAT(refusal(TaskKind::kTrain, as_set(), nine), HasSubstr("before it had its importance weights"));
@@ -132,6 +129,50 @@ TEST_F(NodeProgramTest, RefusesMessagesThatMakeNoSense) {
   EXPECT_THAT(refusal(TaskKind::kTrain, to_bytes(Train::Request{.rate = -0.5}), nine),
               HasSubstr("asked for steps of length -0.5, expected a number above 0"));
   EXPECT_THAT(refusal(TaskKind::kEvaluate, {}), HasSubstr("0 weights, expected 9"));
+}
+
+class NodeOfAFederatedPredictor : public NodeProgramTest {
+ protected:
+  NodeOfAFederatedPredictor()
+      : NodeProgramTest([] {
+          FederationSettings settings = weighted_settings("vrls");
+          settings.ratio.predictor = PredictorScope::kFederated;
+          return settings;
+        }()) {}
+};
+
+TEST_F(NodeOfAFederatedPredictor, RefusesMessagesThatMakeNoSense) {
+  shake_hands();
+  const Eigen::Vector3d half(0.5, 0.0, 0.5), ones = Eigen::Vector3d::Ones();
+  const std::vector<float> nine(9);
+  const auto together = [&](const std::function<void(TargetTogether::Request&)>& change) {
+    TargetTogether::Request request{.prior = ones / 3.0, .scale = ones, .bias = ones};
+    change(request);
+    return refusal(TaskKind::kTargetTogether, to_bytes(request), nine);
+  };
+  const Eigen::VectorXd eight = Eigen::VectorXd::Ones(8);
+  EXPECT_THAT(together([&](auto& one) { one.prior = half.head(2); }), HasSubstr("2 numbers as a prior"));
+  EXPECT_THAT(together([&](auto& one) { one.prior = half; }), HasSubstr("a prior in which a class has no share"));
+  EXPECT_THAT(together([&](auto& one) { one.bias = half.head(2); }), HasSubstr("a calibration of 3 and 2 numbers"));
+  EXPECT_THAT(together([&](auto& one) { one.mixing = eight; }), HasSubstr("8 numbers as a mixing matrix, expected 9"));
+  EXPECT_THAT(together([&](auto& one) { one.covariance = eight; }), HasSubstr("8 numbers as a covariance, expected"));
+  EXPECT_THAT(together([&](auto& one) { one.examples = eight; }), HasSubstr("8 numbers as numbers of examples"));
+  EXPECT_THAT(together([&](auto& one) { one.conditional = -Eigen::VectorXd::Ones(9); }),
+              HasSubstr("below 0 as a confusion matrix"));
+  EXPECT_THAT(together([&](auto& one) { one.mixing = Eigen::VectorXd::Constant(9, 2e100); }),
+              HasSubstr("a scale or bias beyond 1e+100"));
+  const auto calibrate = [&](const std::function<void(Calibrate::Request&)>& change) {
+    Calibrate::Request request{
+        .weights = Eigen::VectorXd::Ones(18), .left_out = {0}, .parameters = Eigen::VectorXd::Zero(13)};
+    change(request);
+    return refusal(TaskKind::kCalibrate, to_bytes(request), nine);
+  };
+  EXPECT_THAT(calibrate([](auto&) {}), HasSubstr("asked to calibrate before it was asked for held-out examples"));
+  EXPECT_THAT(calibrate([&](auto& one) { one.weights = eight; }), HasSubstr("8 numbers as weights, expected 18"));
+  EXPECT_THAT(calibrate([&](auto& one) { one.parameters = eight; }), HasSubstr("8 parameters of 1 fits, expected 13"));
+  EXPECT_THAT(calibrate([](auto& one) { one.left_out.clear(); }), HasSubstr("13 parameters of 0 fits"));
+  EXPECT_THAT(calibrate([](auto& one) { one.left_out[0] = 6; }), HasSubstr("leaves out fold 6 of 5"));
+  EXPECT_THAT(refusal(TaskKind::kHeldOut, {}, std::vector<float>(8)), HasSubstr("8 weights, expected 9"));
 }
 
 TEST_F(NodeProgramTest, AddsNoMoreToASumThanAllNodesTogetherCan) {

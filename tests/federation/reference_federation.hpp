@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "labelshift/core/calibration/calibration.hpp"
+#include "labelshift/core/calibration/pooled_calibration.hpp"
 #include "labelshift/data/datasets/splits.hpp"
 #include "labelshift/federation/federated_data.hpp"
 #include "labelshift/federation/federation_settings.hpp"
+#include "labelshift/federation/streams.hpp"
 #include "labelshift/learning/methods.hpp"
 #include "labelshift/learning/model_selection.hpp"
 
@@ -336,8 +338,9 @@ struct Federation {
     if (x.rows() == 0) return q;
     const VectorXd p = present_entries(predictor.prior);
     MatrixXd z = present_columns(predict(predictor, x), predictor.prior);
-    z = (z.array().rowwise() * predictor.calibration.scale.transpose().array()).rowwise() +
-        predictor.calibration.bias.transpose().array();
+    MatrixXd mixing = predictor.calibration.scale.asDiagonal();
+    if (predictor.calibration.mixing.size() > 0) mixing += predictor.calibration.mixing;
+    z = (z * mixing.transpose()).rowwise() + predictor.calibration.bias.transpose();
     for (auto row : z.rowwise()) row.array() -= std::log(row.array().exp().sum());
     VectorXd found;
     if (bbse()) {
@@ -375,35 +378,51 @@ struct Federation {
     return result;
   }
 
-  /// The same, of the zetas and of 41 temperatures those that are best on what all have held out.
+  /// The same with the zeta and the calibration that are best on what all have held out, lying in one place.
   Predictor federated_predictor() const {
     std::vector<PredictorExamples> parts;
     for (const Node& node : nodes) parts.push_back(predictor_examples(node));
-    if (!calibrated()) return train_together(parts, *find_method(settings.ratio.method).zeta);
+    const Method& method = find_method(settings.ratio.method);
+    if (!calibrated()) return train_together(parts, *method.zeta);
+    // Where a node alone would fit BCTS, all together choose between that and matrix scaling.
+    std::vector<PooledCandidate> path = pooled_path();
+    if (method.calibration == std::string("ts")) path = {{.kind = CalibrationKind::kTemperature}};
     std::vector<double> zetas = SelectionSettings().zetas;
-    if (settings.ratio.method != "auto") zetas = {*find_method(settings.ratio.method).zeta};
+    if (method.zeta) zetas = {*method.zeta};
     Predictor best;
     double best_nll = std::numeric_limits<double>::infinity();
     for (const double zeta : zetas) {
       Predictor predictor = train_together(parts, zeta);
-      for (int i = 0; i < 41; ++i) {
-        const double scale = std::pow(10.0, i / 20.0 - 1.0);
-        double nll = 0.0;
-        for (const PredictorExamples& part : parts) {
-          const MatrixXd z = scale * predict(predictor, part.held_out.x);
-          const VectorXd counts = counts_of(part.held_out, classes());
-          for (Index j = 0; j < z.rows(); ++j) {
-            const int label = part.held_out.y[j];
-            nll += (std::log(z.row(j).array().exp().sum()) - z(j, label)) / counts[label] / holders()[label];
-          }
-        }
-        if (nll >= best_nll) continue;
-        best_nll = nll;
-        predictor.calibration.scale.setConstant(scale);
-        best = predictor;
-      }
+      const PooledFit fit = calibrate_in_one_place(predictor, parts, path);
+      if (fit.judgement() >= best_nll) continue;
+      best_nll = fit.judgement();
+      predictor.calibration = fit.calibration;
+      best = predictor;
     }
     return best;
+  }
+
+  PooledFit calibrate_in_one_place(const Predictor& predictor, const std::vector<PredictorExamples>& parts,
+                                   const std::vector<PooledCandidate>& path) const {
+    const Index m = classes();
+    std::vector<int> labels;
+    std::vector<Index> folds;
+    RowMajorMatrix<double> z(0, m);
+    MatrixXd counts = MatrixXd::Zero(m, kPooledFolds);
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      const Examples& held_out = parts[k].held_out;
+      const std::vector<Index> of_node =
+          pooled_folds(held_out.y, m, node_seed(settings.seed, Stream::kFolds, static_cast<Index>(k)));
+      for (std::size_t i = 0; i < of_node.size(); ++i) ++counts(held_out.y[i], of_node[i]);
+      labels.insert(labels.end(), held_out.y.begin(), held_out.y.end());
+      folds.insert(folds.end(), of_node.begin(), of_node.end());
+      z.conservativeResize(z.rows() + held_out.x.rows(), m);
+      z.bottomRows(held_out.x.rows()) = predict(predictor, held_out.x);
+    }
+    PooledCalibration calibration(counts, path);
+    while (const auto question = calibration.next())
+      calibration.take(pooled_sums(*question, {z, /*logits=*/true}, labels, folds));
+    return calibration.result();
   }
 
   /// Eq. (1) for all nodes from sum_j q_j, or from what node k takes it to be.

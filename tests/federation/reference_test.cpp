@@ -417,6 +417,15 @@ INSTANTIATE_TEST_SUITE_P(
                            s.ratio.fraction = 0.8;
                          },
                          Points::kRepeated},
+                    Case{"IwErmWithAMatrixThatIsChosenTogether",
+                         [](auto& s) {
+                           s.algorithm = "iw-erm";
+                           s.ratio.method = "vrls";
+                           s.ratio.predictor = PredictorScope::kFederated;
+                           s.ratio.held_out = 0.4;
+                           s.ratio.rounds = 40;
+                         },
+                         Points::kRepeated},
                     Case{"IwErmWithReweightedAccuracy",
                          [](auto& s) {
                            s.algorithm = "iw-erm";

@@ -8,7 +8,7 @@
 namespace labelshift {
 
 /// Raised whenever a message changes its meaning. Nodes and coordinators of different versions do not talk.
-inline constexpr std::uint32_t kProtocolVersion = 5;
+inline constexpr std::uint32_t kProtocolVersion = 6;
 
 enum class TaskKind : std::uint32_t {
   kHello,
@@ -19,7 +19,8 @@ enum class TaskKind : std::uint32_t {
   kAssess,
   kRatio,
   kTrainPredictor,
-  kTemperature,
+  kHeldOut,
+  kCalibrate,
   kTargetTogether,
   kTrain,
   kEvaluate,
@@ -40,12 +41,25 @@ struct TargetSums {
 };
 
 struct EstimateReport {
+  /// What is nobody's business, and leaves a node in a simulation alone.
+  struct Details {
+    Eigen::VectorXd estimate;       // (m) q_k
+    Eigen::VectorXd low, high;      // (m) ends of 95 % intervals, or empty
+    Eigen::VectorXd truth;          // (m) where test labels tell, or empty
+    std::optional<double> p_value;  // that predicted labels bear out the estimate
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.estimate, self.low, self.high, self.truth, self.p_value);
+    }
+  };
   std::optional<double> prior_error;  // |q_k - truth|_1, where test labels tell
   double seconds = 0.0;
+  std::optional<Details> details;
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit& visit) {
-    visit(self.prior_error, self.seconds);
+    visit(self.prior_error, self.seconds, self.details);
   }
 };
 
@@ -317,27 +331,20 @@ struct TrainPredictor {
   using Report = Nothing;
 };
 
-/// How well a federated predictor is calibrated under each of several scales of its logits.
-struct Temperature {
-  static constexpr TaskKind kTask = TaskKind::kTemperature;
-  static constexpr double kLossUnit = 0x1p10;  // logits times the largest scale can be far from their labels
-  struct Request {
-    Eigen::VectorXd shares;  // (m) what a class counts for at each of its holders
-    Eigen::VectorXd scales;  // (g)
-
-    template <typename Self, typename Visit>
-    static void fields(Self& self, Visit& visit) {
-      visit(self.shares, self.scales);
-    }
-  };
+/// What a federated predictor, whose weights the request has, says of the examples that it does not train on. Lists of
+/// m numbers stand one behind the other.
+struct HeldOut {
+  static constexpr TaskKind kTask = TaskKind::kHeldOut;
+  using Request = Nothing;
   using Own = Nothing;
-  struct TemperatureSums {
-    double weight = 0.0;  // at most 1 a class, of all nodes
-    Eigen::VectorXd nll;  // (g) of held-out examples, times weight / kLossUnit
+  struct HeldOutSums {
+    Eigen::VectorXd of_fold;    // (m folds) examples of each class in a fold, / Join::kCountUnit
+    Eigen::VectorXd predicted;  // (m m) of the examples of a class, those taken for each class, / Join::kCountUnit
+    Eigen::VectorXd soft;       // (m m) over the examples of a class, the sum of f, / Join::kCountUnit
 
     template <typename Self, typename Visit>
     static void words(Self& self, Visit& visit) {
-      visit(self.weight, self.nll);
+      visit(self.of_fold, self.predicted, self.soft);
     }
     template <typename Self, typename Visit>
     static void numbers(Self&, Visit&) {}
@@ -345,25 +352,78 @@ struct Temperature {
     static void weights(Self&, Visit&) {}
   };
   template <typename>
-  using Sums = TemperatureSums;
+  using Sums = HeldOutSums;
   using Report = Nothing;
 };
 
-/// Alg. 2 line 4 with a predictor that all trained together.
-struct TargetTogether {
-  static constexpr TaskKind kTask = TaskKind::kTargetTogether;
+/// A step of the calibration of a federated predictor: the losses of several candidates and their derivatives
+/// (core/calibration/pooled_calibration.hpp).
+struct Calibrate {
+  static constexpr TaskKind kTask = TaskKind::kCalibrate;
   struct Request {
-    double scale = 1.0;     // of its logits
-    Eigen::VectorXd prior;  // (m) that it was trained on
+    double examples = 0.0;        // held out at all nodes
+    Eigen::VectorXd weights;      // (m (folds + 1)) of an example of a class, and where each fold is left out
+    std::vector<Index> left_out;  // (P) 0, or the fold that the candidate does not see, from 1
+    Eigen::VectorXd parameters;   // (p P)
+    bool curvature = false;
+    bool noise = false;
 
     template <typename Self, typename Visit>
     static void fields(Self& self, Visit& visit) {
-      visit(self.scale, self.prior);
+      visit(self.examples, self.weights, self.left_out, self.parameters, self.curvature, self.noise);
     }
   };
   using Own = Nothing;
+  struct CalibrationSums {
+    Eigen::VectorXd values;     // (P)
+    Eigen::VectorXd held_out;   // (P)
+    Eigen::VectorXd gradients;  // (p P)
+    Eigen::VectorXd curvature;  // or empty
+    Eigen::VectorXd noise;      // or empty
+
+    template <typename Self, typename Visit>
+    static void words(Self& self, Visit& visit) {
+      visit(self.values, self.held_out, self.gradients, self.curvature, self.noise);
+    }
+    template <typename Self, typename Visit>
+    static void numbers(Self&, Visit&) {}
+    template <typename Self, typename Visit>
+    static void weights(Self&, Visit&) {}
+  };
   template <typename>
-  using Sums = TargetSums;
+  using Sums = CalibrationSums;
+  using Report = Nothing;
+};
+
+/// Alg. 2 line 4 with a predictor that all trained together, and calibrated together.
+struct TargetTogether {
+  static constexpr TaskKind kTask = TaskKind::kTargetTogether;
+  struct Request {
+    Eigen::VectorXd prior;          // (m) that it was trained on
+    Eigen::VectorXd scale, bias;    // (m) of its calibration
+    Eigen::VectorXd mixing;         // (m m) or empty
+    Eigen::VectorXd covariance;     // (p p) of its parameters, or empty where nothing was fitted
+    Eigen::VectorXd examples;       // (m) held out, of each class; empty where none were
+    Eigen::VectorXd conditional;    // (m m) of the examples of a class, the shares taken for each class; or empty
+    Eigen::VectorXd conditional_f;  // (m m) over the examples of a class, the mean of f; or empty
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.prior, self.scale, self.bias, self.mixing, self.covariance, self.examples, self.conditional,
+            self.conditional_f);
+    }
+  };
+  using Own = Nothing;
+  struct TogetherSums : TargetSums {
+    double doubtful = 0.0;  // nodes whose predicted labels do not bear out their estimate
+
+    template <typename Self, typename Visit>
+    static void words(Self& self, Visit& visit) {
+      visit(self.target, self.doubtful);
+    }
+  };
+  template <typename>
+  using Sums = TogetherSums;
   using Report = EstimateReport;
 };
 

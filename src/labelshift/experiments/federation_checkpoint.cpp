@@ -100,6 +100,11 @@ Json state_json(const FederationState& state) {
                               {"examples", json_number(one.examples)},
                               {"effective_examples", json_number(one.effective_examples)},
                               {"prior_error", json_number(one.prior_error)},
+                              {"estimate", json_numbers(one.estimate)},
+                              {"low", json_numbers(one.low)},
+                              {"high", json_numbers(one.high)},
+                              {"truth", json_numbers(one.truth)},
+                              {"p_value", json_number(one.p_value)},
                               {"seconds", one.seconds}});
   for (const PhaseCost& phase : state.phases)
     json["phases"].push_back({{"name", phase.name},
@@ -141,7 +146,12 @@ FederationState state_of(const Json& json) {
                             .examples = number(one.at("examples")),
                             .effective_examples = number(one.at("effective_examples")),
                             .prior_error = number(one.at("prior_error")),
-                            .seconds = number(one.at("seconds"))});
+                            .seconds = number(one.at("seconds")),
+                            .estimate = vector_of(one, "estimate"),
+                            .low = vector_of(one, "low"),
+                            .high = vector_of(one, "high"),
+                            .truth = vector_of(one, "truth"),
+                            .p_value = number(one.value("p_value", Json()))});
   for (const Json& phase : json.at("phases"))
     state.phases.push_back({.name = phase.at("name").get<std::string>(),
                             .rounds = phase.at("rounds").get<Index>(),

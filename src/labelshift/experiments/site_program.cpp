@@ -82,6 +82,11 @@ class SiteProgram : public NodeProgram {
       if (!run_->details) report.details.reset();
       answer.report = to_bytes(report);
     }
+    if (is_estimate(task) && !run_->details) {
+      auto report = from_bytes<EstimateReport>(answer.report);
+      report.details.reset();
+      answer.report = to_bytes(report);
+    }
     if (task == TaskKind::kAgree && !run_->details) answer.report = to_bytes(Agree::Report{});
     if (task == TaskKind::kRatio && !run_->details) answer.report = to_bytes(Ratio::Report{});
     return answer;
@@ -92,10 +97,10 @@ class SiteProgram : public NodeProgram {
     return [&data, memory = run_->memory](Index) { return NodeHome{data, std::make_unique<FolderMemory>(memory)}; };
   }
 
-  static bool tells_the_mix(TaskKind task) {
-    return task == TaskKind::kJoin || task == TaskKind::kTarget || task == TaskKind::kAssess ||
-           task == TaskKind::kTargetTogether;
+  static bool is_estimate(TaskKind task) {
+    return task == TaskKind::kTarget || task == TaskKind::kAssess || task == TaskKind::kTargetTogether;
   }
+  static bool tells_the_mix(TaskKind task) { return task == TaskKind::kJoin || is_estimate(task); }
 
   void check_hello(const Hello::Request& hello) const {
     if (hello.run != run_->name)

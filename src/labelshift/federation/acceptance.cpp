@@ -44,7 +44,8 @@ AnswerFacts answer_facts(const FederationSettings& settings, const FederationTas
 void accept_answer(const AnswerFacts& facts, const Request& request, Answer& answer) {
   switch (static_cast<TaskKind>(request.task)) {
     case TaskKind::kHello:
-    case TaskKind::kTemperature:
+    case TaskKind::kHeldOut:
+    case TaskKind::kCalibrate:
       return;
     case TaskKind::kJoin:
       return check_join_report(answer, facts.classes);
@@ -53,7 +54,7 @@ void accept_answer(const AnswerFacts& facts, const Request& request, Answer& ans
     case TaskKind::kTarget:
     case TaskKind::kAssess:
     case TaskKind::kTargetTogether:
-      return check_estimate_report(answer);
+      return check_estimate_report(answer, facts.classes);
     case TaskKind::kShare:
       return check_predictor(answer, facts.predictor_weights, facts.classes);
     case TaskKind::kRatio:

@@ -69,11 +69,24 @@ void check_weight(const Answer& answer) {
     throw Error(ErrorKind::kPeer, "its answer weighs nothing; does it have training examples?");
 }
 
-void check_judgement(const Temperature::TemperatureSums& sums, Index nodes) {
-  check_not_negative("the weight of held-out examples", sums.weight, nodes);
-  for (const double nll : sums.nll)
-    check_within("a loss on held-out examples", nll * Temperature::kLossUnit, 0.0,
-                 std::numeric_limits<double>::infinity(), nodes);
+void check_held_out(const HeldOut::HeldOutSums& sums, Index nodes) {
+  const double many = std::numeric_limits<double>::infinity();
+  for (const Eigen::VectorXd* counts : {&sums.of_fold, &sums.predicted})
+    for (const double count : *counts)
+      check_count("a number of held-out examples", count * Join::kCountUnit, many, nodes);
+  for (const double sum : sums.soft) check_not_negative("a sum of probabilities", sum + kRounding, nodes);
+  const double examples = sums.of_fold.sum() * Join::kCountUnit;
+  check_within("the number of held-out examples by predicted label", sums.predicted.sum() * Join::kCountUnit, examples,
+               examples, nodes);
+  // A sum of probabilities is rounded for every node, class and class.
+  const double rounding = 1e-6 * static_cast<double>(nodes * sums.soft.size()) + 1e-4 * examples;
+  check_within("the sum of all probabilities of held-out examples", sums.soft.sum() * Join::kCountUnit,
+               examples - rounding, examples + rounding, nodes);
+}
+
+void check_losses(const Calibrate::CalibrationSums& sums, Index nodes) {
+  for (const Eigen::VectorXd* losses : {&sums.values, &sums.held_out})
+    for (const double loss : *losses) check_not_negative("a loss on held-out examples", loss + kRounding, nodes);
 }
 
 void check_target(const TargetSums& sums, Index nodes) {
@@ -82,8 +95,25 @@ void check_target(const TargetSums& sums, Index nodes) {
   check_within("the sum of the shares in the target", sums.target.sum(), 0.0, all, nodes);
 }
 
-void check_estimate_report(const Answer& answer) {
+void check_target_together(const TargetTogether::TogetherSums& sums, Index nodes) {
+  check_target(sums, nodes);
+  check_count("the number of nodes that doubt their estimate", sums.doubtful, static_cast<double>(nodes), nodes);
+}
+
+void check_estimate_report(const Answer& answer, Index classes) {
   const auto report = from_bytes<EstimateReport>(answer.report);
+  if (report.details) {
+    const EstimateReport::Details& details = *report.details;
+    if (details.estimate.size() != classes)
+      throw Error(ErrorKind::kPeer,
+                  fmt::format("it sent an estimate of {} classes, expected {}", details.estimate.size(), classes));
+    for (const Eigen::VectorXd* shares : {&details.estimate, &details.low, &details.high, &details.truth}) {
+      if (shares->size() != classes && shares->size() != 0)
+        throw Error(ErrorKind::kPeer, fmt::format("it sent {} shares, expected {}", shares->size(), classes));
+      for (const double share : *shares) check_within("a share of its target", share, 0.0, 1.0);
+    }
+    if (details.p_value) check_within("a p-value", *details.p_value, 0.0, 1.0);
+  }
   if (report.prior_error) check_within("the error of its estimate", *report.prior_error, 0.0, 2.0);
   check_not_negative("the time that it took", report.seconds);
 }
@@ -101,10 +131,10 @@ void check_predictor(const Answer& answer, Index weights, Index classes) {
   check_not_negative("the time that it took", report.seconds);
 }
 
-void check_calibration(const Eigen::VectorXd& scale, const Eigen::VectorXd& bias) {
+void check_calibration(const Eigen::VectorXd& scale, const Eigen::VectorXd& bias, const Eigen::VectorXd& mixing) {
   // Beyond this a scale times a logit could overflow, and a row would not be probabilities; no fit comes near it.
   constexpr double kMost = 1e100;
-  if ((scale.array().abs() > kMost).any() || (bias.array().abs() > kMost).any())
+  if ((scale.array().abs() > kMost).any() || (bias.array().abs() > kMost).any() || (mixing.array().abs() > kMost).any())
     throw Error(ErrorKind::kPeer, fmt::format("a message has a calibration with a scale or bias beyond {}", kMost));
 }
 

@@ -21,19 +21,25 @@ void check_agree_report(const Answer& answer);
 /// Of training: an answer weighs something.
 void check_weight(const Answer& answer);
 
-/// Of Temperature, where a node with nothing held out weighs nothing.
-void check_judgement(const Temperature::TemperatureSums& sums, Index nodes);
+/// Of HeldOut: counts of examples, by fold and by predicted label, that go together.
+void check_held_out(const HeldOut::HeldOutSums& sums, Index nodes);
+
+/// Of Calibrate: losses are not below 0.
+void check_losses(const Calibrate::CalibrationSums& sums, Index nodes);
 
 /// Of Target, Assess and TargetTogether: shares of classes, all 0 at a node without test examples.
 void check_target(const TargetSums& sums, Index nodes);
-/// The same: an EstimateReport.
-void check_estimate_report(const Answer& answer);
+/// The same, and a count of nodes.
+void check_target_together(const TargetTogether::TogetherSums& sums, Index nodes);
+/// The same: an EstimateReport of `classes` classes.
+void check_estimate_report(const Answer& answer, Index classes);
 
 /// Of Share: a predictor of so many weights and classes.
 void check_predictor(const Answer& answer, Index weights, Index classes);
 
-/// A calibration (m) that a predictor came with. Nodes check it too, of what a coordinator hands on.
-void check_calibration(const Eigen::VectorXd& scale, const Eigen::VectorXd& bias);
+/// A calibration, (m) and perhaps (m m), that a predictor came with. Nodes check it too, of what a coordinator hands
+/// on.
+void check_calibration(const Eigen::VectorXd& scale, const Eigen::VectorXd& bias, const Eigen::VectorXd& mixing = {});
 
 /// Of Ratio.
 void check_ratio(const Ratio::RatioSums& sums, Index nodes);

@@ -80,6 +80,9 @@ class Conversation {
         patience, [&](std::string_view, double part) {
           return !hooks_.progress || hooks_.progress(place.phase, place.done + place.share * part);
         });
+    if constexpr (requires(const typename Task::Report& report) { report.details; })
+      for (const TaskReport<Task>& one : outcome.contributed)  // which a site would not send
+        if (one.report.details) outcome.traffic.up -= to_bytes(*one.report.details).size();
     PhaseCost& cost = cost_of(place.phase);
     cost.rounds += 1;
     cost.traffic += outcome.traffic;

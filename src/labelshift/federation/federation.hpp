@@ -44,6 +44,11 @@ struct NodeRatio {
   double effective_examples = kUnknown;  // (sum w)^2 / sum w^2 over its training examples
   double prior_error = kUnknown;         // |q_k - truth|_1, where test labels tell and q_k was estimated
   double seconds = 0.0;                  // of training the predictor and estimating
+  // In a simulation alone; each is empty where it is not known.
+  Eigen::VectorXd estimate;   // (m) q_k
+  Eigen::VectorXd low, high;  // (m) ends of its 95 % intervals
+  Eigen::VectorXd truth;      // (m)
+  double p_value = kUnknown;  // that predicted labels bear it out
 };
 
 /// A node without which rounds of training went on.

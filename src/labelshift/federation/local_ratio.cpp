@@ -100,6 +100,10 @@ LocalPredictor train_local_predictor(const RatioSettings& settings, const NetSpe
   return result;
 }
 
+Error naming_classes(const Error& error, std::span<const std::string> names) {
+  return error.reworded(fmt::format("{} (its classes, from 0: {})", error.what(), fmt::join(names, ", ")));
+}
+
 SourceFit known_fit(const Calibration& calibration, const Eigen::VectorXd& source_prior) {
   return {calibration, {.label_prior = entries_of(source_prior, present_classes(source_prior))}};
 }
@@ -121,14 +125,11 @@ Eigen::VectorXd estimate_target_prior(Net& net, const Eigen::VectorXd& source_pr
                             "to hold any out; use a likelihood method such as vrls",
                             estimator));
   const RowMajorMatrix<float> logits = columns_of(evaluate_logits(net, target, rows), present);
-  Eigen::VectorXd ratio;
-  try {
-    ratio = estimate_ratio(fit, *make_estimator(entry), {logits, /*logits=*/true}).ratio;
-  } catch (const Error& error) {  // which knows classes by their number among those present
-    std::vector<std::string> names;
-    for (const Index c : present) names.push_back(target.class_names[static_cast<std::size_t>(c)]);
-    throw error.reworded(fmt::format("{} (its classes, from 0: {})", error.what(), fmt::join(names, ", ")));
-  }
+  std::vector<std::string> names;
+  for (const Index c : present) names.push_back(target.class_names[static_cast<std::size_t>(c)]);
+  const Eigen::VectorXd ratio = with_class_names(names, [&] {
+    return estimate_ratio(fit, *make_estimator(entry), {logits, /*logits=*/true}).ratio;
+  });
   for (std::size_t c = 0; c < present.size(); ++c)
     q[present[c]] = fit.summary.label_prior[static_cast<Index>(c)] * ratio[static_cast<Index>(c)];
   return q;

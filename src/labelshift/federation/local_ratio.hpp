@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 
+#include "labelshift/core/base/error.hpp"
 #include "labelshift/core/calibration/source_fit.hpp"
 #include "labelshift/federation/federation_settings.hpp"
 #include "labelshift/learning/net.hpp"
@@ -31,6 +32,19 @@ struct LocalPredictor {
 LocalPredictor train_local_predictor(const RatioSettings& settings, const NetSpec& spec, const Dataset& data,
                                      std::span<const Index> rows, std::uint64_t seed, Device device,
                                      const std::atomic<bool>& cancelled);
+
+/// An error that knows classes by number, with their names.
+Error naming_classes(const Error& error, std::span<const std::string> names);
+
+/// Calls `use`, and adds the names of the classes to an error.
+template <typename Use>
+auto with_class_names(std::span<const std::string> names, Use&& use) {
+  try {
+    return use();
+  } catch (const Error& error) {
+    throw naming_classes(error, names);
+  }
+}
 
 /// A fit without examples: this calibration, of the classes of positive prior, and their prior.
 SourceFit known_fit(const Calibration& calibration, const Eigen::VectorXd& source_prior);

@@ -56,6 +56,8 @@ const NodeParts& NodeContext::parts() {
 }
 
 const PredictorRows& NodeContext::predictor_rows() {
+  if (!settings().ratio.estimated())
+    throw Error(ErrorKind::kPeer, "it was asked for a predictor, and the settings of this run have none");
   return worker_.predictor_rows_.get(node(), [&] {
     return labelshift::predictor_rows(train_data(), parts().train, settings().ratio,
                                       node_seed(settings().seed, Stream::kLocalPredictor, node()));

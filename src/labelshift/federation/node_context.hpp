@@ -44,6 +44,23 @@ struct ClassNumbers {
     visit(self.values);
   }
 };
+
+/// What the predictor that all train says of the examples it does not train on, while it is being calibrated.
+struct HeldOutScores {
+  std::vector<float> values;  // (n m) log-probabilities, row by row
+
+  Eigen::Map<const Eigen::VectorXf> row(Index i, Index classes) const { return {values.data() + i * classes, classes}; }
+  Scores view(Index classes) const& {
+    return Scores::known({values.data(), std::ssize(values) / classes, classes, classes, 1}, /*logits=*/true);
+  }
+  Scores view(Index classes) && = delete;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit& visit) {
+    visit(self.values);
+  }
+};
+inline constexpr const char* kHeldOutEntry = "held-out";
 inline constexpr const char* kRatioEntry = "ratio";        // importance weights
 inline constexpr const char* kBalanceEntry = "balance";    // class-balancing weights for a federated predictor
 inline constexpr const char* kTargetEntry = "target";      // q_k

@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <tuple>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/calibration/pooled_calibration.hpp"
 #include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/federation/answer_checks.hpp"
 #include "labelshift/federation/streams.hpp"
+#include "labelshift/federation/together_estimate.hpp"
 #include "labelshift/learning/evaluation.hpp"
 #include "labelshift/learning/methods.hpp"
 
@@ -17,6 +20,9 @@ namespace labelshift {
 namespace {
 
 using Eigen::VectorXd;
+
+constexpr double kDoubt = 0.01;   // level of the check of estimates by predicted labels, of all nodes together
+constexpr Index kMostFits = 100;  // in one question
 
 class Stopwatch {
  public:
@@ -65,6 +71,39 @@ VectorXd estimate_with(NodeContext& node, const VectorXd& prior, const Calibrati
                                node.parts().estimate);
 }
 
+/// What test labels say beside an estimate, and the estimate itself: for a simulation.
+EstimateReport::Details details_of(const NodeContext& node, const VectorXd& q) {
+  return {.estimate = q, .truth = node.has_truth() ? node.true_target() : VectorXd()};
+}
+
+std::vector<Index> folds_of(const NodeContext& node, std::span<const int> labels) {
+  return pooled_folds(labels, node.classes(), node_seed(node.settings().seed, Stream::kFolds, node.node()));
+}
+
+/// The shapes of what a coordinator says of a calibration.
+void check_together(const TargetTogether::Request& request, Index m) {
+  const Index p = CalibrationParameters(pooled_kind(m), m).size();
+  const auto check_size = [](const VectorXd& values, Index expected, const char* what) {
+    if (values.size() != 0 && values.size() != expected)
+      throw Error(ErrorKind::kPeer,
+                  fmt::format("a message has {} numbers as {}, expected {}", values.size(), what, expected));
+  };
+  if ((request.prior.array() <= 0.0).any())
+    throw Error(ErrorKind::kPeer, "a message has a prior in which a class has no share");
+  if (request.scale.size() != m || request.bias.size() != m)
+    throw Error(ErrorKind::kPeer, fmt::format("a message has a calibration of {} and {} numbers, expected {}",
+                                              request.scale.size(), request.bias.size(), m));
+  check_size(request.mixing, m * m, "a mixing matrix");
+  check_size(request.covariance, p * p, "a covariance");
+  for (const auto& [values, size, what] : {std::tuple{&request.examples, m, "numbers of examples"},
+                                           {&request.conditional, m * m, "a confusion matrix"},
+                                           {&request.conditional_f, m * m, "a soft confusion matrix"}}) {
+    check_size(*values, size, what);
+    if (values->size() > 0) check_numbers(*values, size, what);
+  }
+  check_calibration(request.scale, request.bias, request.mixing);
+}
+
 }  // namespace
 
 TaskAnswer<Target> answer(NodeContext& node, const Target::Request& request) {
@@ -93,7 +132,8 @@ TaskAnswer<Target> answer(NodeContext& node, const Target::Request& request) {
   // The truth beside an estimate is for comparison alone.
   if (request.kind != Target::Kind::kTruth || !node.settings().ratio.estimated())
     node.remember_class_numbers(kTargetEntry, q);
-  return {.sums = {q}, .report = {.prior_error = node.prior_error(q), .seconds = watch.seconds()}};
+  return {.sums = {q},
+          .report = {.prior_error = node.prior_error(q), .seconds = watch.seconds(), .details = details_of(node, q)}};
 }
 
 TaskAnswer<Share> answer(NodeContext& node, const Share&) {
@@ -133,6 +173,7 @@ TaskAnswer<Assess> answer(NodeContext& node, const Assess::Request& request) {
   if (request.whose == node.node()) {
     node.remember_class_numbers(kTargetEntry, q);
     answer.report.prior_error = node.prior_error(q);
+    answer.report.details = details_of(node, q);
   }
   return answer;
 }
@@ -183,40 +224,83 @@ TaskAnswer<TrainPredictor> answer(NodeContext& node, const TrainPredictor::Reque
   return answer;
 }
 
-TaskAnswer<Temperature> answer(NodeContext& node, const Temperature::Request& request) {
+TaskAnswer<HeldOut> answer(NodeContext& node, const HeldOut&) {
   const Index m = node.classes();
-  check_numbers(request.shares, m, "shares");
-  node.predictor().take(node.call().request.weights, node.call().serial);
   const std::vector<Index>& rows = node.predictor_rows().held_out;
-  TaskAnswer<Temperature> answer;
-  answer.sums.nll = VectorXd::Zero(request.scales.size());
-  if (rows.empty()) return answer;
-  const RowMajorMatrix<float> logits = evaluate_logits(node.predictor().net(), node.train_data(), rows);
+  TaskAnswer<HeldOut> answer;
+  HeldOut::HeldOutSums& sums = answer.sums;
+  sums.of_fold = VectorXd::Zero(m * kPooledFolds);
+  sums.predicted = sums.soft = VectorXd::Zero(m * m);
+  node.predictor().take(node.call().request.weights, node.call().serial);
+  HeldOutScores scores{.values = log_scores_of(node.predictor().net(), node.train_data(), rows)};
   const std::vector<int> labels = labels_of(node.train_data(), rows);
-  // Weighted so that every class counts the same over all its holders, as it did in training.
-  const VectorXd prior = node.source_prior(rows);
-  Eigen::ArrayXd row(m);
-  for (Index i = 0; i < logits.rows(); ++i) {
-    const double weight = request.shares[labels[i]] / prior[labels[i]] / static_cast<double>(rows.size());
-    answer.sums.weight += weight;
-    for (Index g = 0; g < request.scales.size(); ++g) {
-      row = logits.row(i).transpose().cast<double>().array() * request.scales[g];
-      const double top = row.maxCoeff();
-      answer.sums.nll[g] +=
-          weight / Temperature::kLossUnit * (top + std::log((row - top).exp().sum()) - row[labels[i]]);
-    }
+  const std::vector<Index> folds = folds_of(node, labels);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto row = scores.row(static_cast<Index>(i), m);
+    Index top = 0;
+    row.maxCoeff(&top);
+    sums.of_fold[folds[i] * m + labels[i]] += 1.0 / Join::kCountUnit;
+    sums.predicted[labels[i] * m + top] += 1.0 / Join::kCountUnit;
+    sums.soft.segment(labels[i] * m, m) += row.cast<double>().array().exp().matrix() / Join::kCountUnit;
   }
+  remember(node.memory(), kHeldOutEntry, scores);
   return answer;
+}
+
+TaskAnswer<Calibrate> answer(NodeContext& node, const Calibrate::Request& request) {
+  const Index m = node.classes();
+  const auto fits = std::ssize(request.left_out);
+  const Index parameters = CalibrationParameters(pooled_kind(m), m).size();
+  check_numbers(request.weights, m * (kPooledFolds + 1), "weights");
+  if (fits == 0 || fits > kMostFits || request.parameters.size() != fits * parameters)
+    throw Error(ErrorKind::kPeer, fmt::format("a message has {} parameters of {} fits, expected {} of each",
+                                              request.parameters.size(), fits, parameters));
+  for (const Index fold : request.left_out)
+    if (fold > kPooledFolds)
+      throw Error(ErrorKind::kPeer, fmt::format("a message leaves out fold {} of {}", fold, kPooledFolds));
+  const auto scores = recall<HeldOutScores>(node.memory(), kHeldOutEntry);
+  const std::vector<int> labels = labels_of(node.train_data(), node.predictor_rows().held_out);
+  if (!scores || std::ssize(scores->values) != std::ssize(labels) * m)
+    throw Error(ErrorKind::kPeer, "it was asked to calibrate before it was asked for held-out examples");
+  PooledQuestion question{.examples = request.examples,
+                          .weights = request.weights.reshaped(m, kPooledFolds + 1),
+                          .left_out = request.left_out,
+                          .parameters = request.parameters.reshaped(parameters, fits),
+                          .curvature = request.curvature,
+                          .noise = request.noise};
+  const PooledSums sums = labels.empty() ? PooledSums::zero(m, question)
+                                         : pooled_sums(question, scores->view(m), labels, folds_of(node, labels));
+  return {.sums = {.values = sums.values,
+                   .held_out = sums.held_out,
+                   .gradients = sums.gradients.reshaped(),
+                   .curvature = sums.curvature,
+                   .noise = sums.noise}};
 }
 
 TaskAnswer<TargetTogether> answer(NodeContext& node, const TargetTogether::Request& request) {
   const Stopwatch watch;
-  check_prior(request.prior, node.classes());
-  Calibration calibration = Calibration::identity((request.prior.array() > 0.0).count());
-  calibration.scale *= request.scale;
-  const VectorXd q = estimate_with(node, request.prior, calibration);
-  node.remember_class_numbers(kTargetEntry, q);
-  return {.sums = {q}, .report = {.prior_error = node.prior_error(q), .seconds = watch.seconds()}};
+  const Index m = node.classes();
+  check_prior(request.prior, m);
+  check_together(request, m);
+  node.memory().erase(kHeldOutEntry);
+  node.predictor().take(node.call().request.weights, node.call().serial);
+  const TogetherEstimate found =
+      estimate_together(node.predictor().net(), request, find_method(node.settings().ratio.method).estimator,
+                        node.test_data(), node.parts().estimate);
+  node.remember_class_numbers(kTargetEntry, found.prior);
+  TaskAnswer<TargetTogether> answer;
+  answer.sums.target = found.prior;
+  answer.report = {.prior_error = node.prior_error(found.prior), .seconds = watch.seconds()};
+  EstimateReport::Details& details = answer.report.details.emplace(details_of(node, found.prior));
+  details.low = found.low;
+  details.high = found.high;
+  if (found.agreement) {
+    details.p_value = found.agreement->p_value;
+    // At most one run in a hundred has a node that doubts a good estimate.
+    const double level = kDoubt / static_cast<double>(std::max<Index>(node.facts().hello.nodes, 1));
+    answer.sums.doubtful = found.agreement->p_value < level ? 1.0 : 0.0;
+  }
+  return answer;
 }
 
 }  // namespace labelshift

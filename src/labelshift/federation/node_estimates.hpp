@@ -11,7 +11,8 @@ TaskAnswer<Share> answer(NodeContext& node, const Share&);
 TaskAnswer<Assess> answer(NodeContext& node, const Assess::Request& request);
 TaskAnswer<Ratio> answer(NodeContext& node, const Ratio::Request& request, const Ratio::Own& own);
 TaskAnswer<TrainPredictor> answer(NodeContext& node, const TrainPredictor::Request& request);
-TaskAnswer<Temperature> answer(NodeContext& node, const Temperature::Request& request);
+TaskAnswer<HeldOut> answer(NodeContext& node, const HeldOut&);
+TaskAnswer<Calibrate> answer(NodeContext& node, const Calibrate::Request& request);
 TaskAnswer<TargetTogether> answer(NodeContext& node, const TargetTogether::Request& request);
 
 }  // namespace labelshift

@@ -110,8 +110,10 @@ class Program : public NodeProgram {
             nodes_of(node));
       case TaskKind::kTrainPredictor:
         return with_request<TrainPredictor>(node);
-      case TaskKind::kTemperature:
-        return with_request<Temperature>(node, nodes_of(node));
+      case TaskKind::kHeldOut:
+        return to_answer<HeldOut>(answer(node, HeldOut{}), nodes_of(node));
+      case TaskKind::kCalibrate:
+        return with_request<Calibrate>(node, nodes_of(node));
       case TaskKind::kTargetTogether:
         return with_request<TargetTogether>(node, nodes_of(node));
       case TaskKind::kTrain:

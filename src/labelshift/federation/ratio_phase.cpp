@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/calibration/pooled_calibration.hpp"
 #include "labelshift/engine/float_loops.hpp"
 #include "labelshift/federation/answer_checks.hpp"
 #include "labelshift/federation/server_step.hpp"
@@ -19,7 +20,6 @@ namespace {
 using Eigen::VectorXd;
 using Place = Conversation::Place;
 
-constexpr int kTemperatures = 41;  // tried for a federated predictor: scales from 1/10 to 10, evenly on a log scale
 constexpr Index kPredictorsAtOnce = 16;  // held by the coordinator in the pairwise exchange
 
 class RatioPhase {
@@ -66,9 +66,22 @@ class RatioPhase {
   template <typename Task>
   void note_estimates(const TaskOutcome<Task>& outcome) {
     for (const auto& [node, report] : outcome.contributed) {
-      if (settings_.ratio.estimated()) state_.ratios[node].prior_error = report.prior_error.value_or(kUnknown);
-      state_.ratios[node].seconds += report.seconds;
+      NodeRatio& row = state_.ratios[node];
+      row.seconds += report.seconds;
+      if (!settings_.ratio.estimated()) continue;
+      row.prior_error = report.prior_error.value_or(kUnknown);
+      note_mix(report, row);
     }
+  }
+
+  /// What a node says of its own mix, in a simulation.
+  static void note_mix(const EstimateReport& report, NodeRatio& row) {
+    if (!report.details) return;
+    row.estimate = report.details->estimate;
+    row.low = report.details->low;
+    row.high = report.details->high;
+    row.truth = report.details->truth;
+    row.p_value = report.details->p_value.value_or(kUnknown);
   }
 
   /// Where test labels tell.
@@ -164,7 +177,10 @@ class RatioPhase {
             {phase::kRatio, done + 0.5 * part + step * static_cast<double>(i), step},
             {.request = assess, .nodes = all, .sums = target_shape(), .check = check_target});
         for (const auto& [node, estimate] : sums.contributed)
-          if (node == k) state_.ratios[k].prior_error = estimate.prior_error.value_or(kUnknown);
+          if (node == k) {
+            state_.ratios[k].prior_error = estimate.prior_error.value_or(kUnknown);
+            note_mix(estimate, state_.ratios[k]);
+          }
         state_.target_sum += sums.sums.target / nodes();  // the mean of what the predictors take it to be
         numerators[static_cast<std::size_t>(k)] = made_up(sums.sums.target);
       }
@@ -183,37 +199,118 @@ class RatioPhase {
     give_ratios(Ratio::Kind::kBalance, phase::kPredictor, {phase::kPredictor}, [&](Index) { return balance; });
     const Method& method = find_method(ratio.method);
     const std::vector<double> zetas = method.zeta ? std::vector{*method.zeta} : SelectionSettings().zetas;
-    Temperature::Request temperatures{.shares = census_.holders.cwiseInverse(), .scales = VectorXd(kTemperatures)};
-    for (int i = 0; i < kTemperatures; ++i)
-      temperatures.scales[i] = std::pow(10.0, 2.0 * i / (kTemperatures - 1) - 1.0);
-    double best_nll = std::numeric_limits<double>::infinity(), best_scale = 1.0;
-    std::vector<float> best;
+    Calibrated best;
+    double best_nll = std::numeric_limits<double>::infinity();
     const double part = 1.0 / static_cast<double>(zetas.size());
     for (std::size_t run = 0; run < zetas.size(); ++run) {
-      const double done = static_cast<double>(run) * part;
-      std::vector<float> weights = train_together(zetas[run], done, part);
+      std::vector<float> weights = train_together(zetas[run], static_cast<double>(run) * part, part);
       if (!method.needs_held_out()) {
-        best = std::move(weights);
+        best.weights = std::move(weights);
         break;
       }
-      const Request request = request_for<Temperature>(temperatures, 0, weights);
-      const auto judged =
-          conversation_.ask_everybody<Temperature>({phase::kPredictor, static_cast<double>(run + 1) * part, 0.0},
-                                                   {.request = request,
-                                                    .nodes = conversation_.all(),
-                                                    .sums = {.nll = VectorXd::Zero(kTemperatures)},
-                                                    .check = check_judgement});
-      for (Index i = 0; i < kTemperatures; ++i)
-        if (const double nll = judged.sums.nll[i] * Temperature::kLossUnit / judged.sums.weight; nll < best_nll) {
-          best_nll = nll;
-          best_scale = temperatures.scales[i];
-          best = weights;
-        }
-      if (best.empty()) best = std::move(weights);  // nobody had anything to hold out
+      Calibrated found = calibrate_together(method, std::move(weights), static_cast<double>(run + 1) * part);
+      if (const double nll = found.fit.judgement(); run == 0 || nll < best_nll) {
+        best_nll = nll;
+        best = std::move(found);
+      }
     }
-    const Request request = request_for<TargetTogether>({.scale = best_scale, .prior = uniform}, 0, std::move(best));
-    return conversation_.ask_everybody<TargetTogether>(
-        {phase::kRatio}, {.request = request, .nodes = goal, .sums = target_shape(), .check = check_target});
+    const PooledFit& fit = best.fit;
+    const bool fitted = fit.covariance.size() > 0;
+    TargetTogether::Request body{.prior = uniform,
+                                 .scale = VectorXd::Ones(classes()),
+                                 .bias = VectorXd::Zero(classes()),
+                                 .examples = best.examples,
+                                 .conditional = best.conditional.reshaped(),
+                                 .conditional_f = best.conditional_f.reshaped()};
+    if (fitted) {
+      body.scale = fit.calibration.scale;
+      body.bias = fit.calibration.bias;
+      body.mixing = fit.calibration.mixing.reshaped();
+      body.covariance = fit.covariance.reshaped();
+    }
+    const Request request = request_for<TargetTogether>(body, 0, std::move(best.weights));
+    auto outcome = conversation_.ask_everybody<TargetTogether>(
+        {phase::kRatio},
+        {.request = request, .nodes = goal, .sums = {target_shape(), 0.0}, .check = check_target_together});
+    if (const double doubtful = outcome.sums.doubtful; doubtful > 0.0)
+      state_.warnings.push_back(
+          fmt::format("at {:.0f} of {} nodes the predicted labels do not bear out the estimated mix (at a level of 1 % "
+                      "for all nodes together): the predictor is not calibrated for their test data, or more than the "
+                      "mix has changed there; compare with method = \"mlls-confusion\"",
+                      doubtful, goal.size()));
+    return outcome;
+  }
+
+  /// A predictor that all trained, and what is known of it from what nobody trained it on.
+  struct Calibrated {
+    std::vector<float> weights;
+    PooledFit fit;
+    VectorXd examples;              // (m) held out, of each class; empty if there are none
+    Eigen::MatrixXd conditional;    // (m, m) [j, c] which share of the examples of class c is taken for class j
+    Eigen::MatrixXd conditional_f;  // (m, m) [j, c] the mean of f_j over the examples of class c
+  };
+
+  /// Calibrates a predictor on the held-out examples of all nodes, of which nobody sees more than sums.
+  Calibrated calibrate_together(const Method& method, std::vector<float> weights, double done) {
+    const Index m = classes();
+    const VectorXd square = VectorXd::Zero(m * m);
+    const Place place{phase::kPredictor, done, 0.0};
+    const Request ask_held_out = request_for<HeldOut>({}, 0, weights);
+    const auto held_out = conversation_.ask_everybody<HeldOut>(
+        place, {.request = ask_held_out,
+                .nodes = conversation_.all(),
+                .sums = {.of_fold = VectorXd::Zero(m * kPooledFolds), .predicted = square, .soft = square},
+                .check = check_held_out});
+    Calibrated result{.weights = std::move(weights)};
+    const Eigen::MatrixXd counts = Join::kCountUnit * held_out.sums.of_fold.reshaped(m, kPooledFolds);
+    if (counts.sum() > 0.0) {
+      result.examples = counts.rowwise().sum();
+      const VectorXd each = Join::kCountUnit * result.examples.cwiseMax(1.0).cwiseInverse();
+      result.conditional = held_out.sums.predicted.reshaped(m, m) * each.asDiagonal();
+      result.conditional_f = held_out.sums.soft.reshaped(m, m) * each.asDiagonal();
+    }
+    const std::vector<PooledCandidate> path = path_of(method);
+    if (path.empty()) return result;
+    PooledCalibration calibration(counts, path);
+    while (const auto question = calibration.next()) {
+      const Request request = request_for<Calibrate>({.examples = question->examples,
+                                                      .weights = question->weights.reshaped(),
+                                                      .left_out = question->left_out,
+                                                      .parameters = question->parameters.reshaped(),
+                                                      .curvature = question->curvature,
+                                                      .noise = question->noise});
+      PooledSums sums = PooledSums::zero(m, *question);
+      const auto answered =
+          conversation_.ask_everybody<Calibrate>(place, {.request = request,
+                                                         .nodes = conversation_.all(),
+                                                         .sums = {.values = sums.values,
+                                                                  .held_out = sums.held_out,
+                                                                  .gradients = sums.gradients.reshaped(),
+                                                                  .curvature = sums.curvature,
+                                                                  .noise = sums.noise},
+                                                         .check = check_losses});
+      sums.values = answered.sums.values;
+      sums.held_out = answered.sums.held_out;
+      sums.gradients.reshaped() = answered.sums.gradients;
+      sums.curvature = answered.sums.curvature;
+      sums.noise = answered.sums.noise;
+      calibration.take(sums);
+    }
+    result.fit = calibration.result();
+    if (!result.fit.calibration.scale.allFinite() || !result.fit.calibration.bias.allFinite() ||
+        !result.fit.covariance.allFinite())
+      throw Error(ErrorKind::kPeer,
+                  "what the nodes together say of held-out examples leads to a calibration that is not finite; one of "
+                  "them runs another version, or does not tell the truth");
+    return result;
+  }
+
+  /// Where a node alone would fit BCTS, all together choose between that and matrix scaling; nothing: none is fitted.
+  static std::vector<PooledCandidate> path_of(const Method& method) {
+    if (method.chooses()) return pooled_path();
+    const CalibrationKind kind = find_calibration(method.calibration).kind;
+    if (kind == CalibrationKind::kBiasCorrected) return pooled_path();
+    return kind == CalibrationKind::kNone ? std::vector<PooledCandidate>() : std::vector<PooledCandidate>{{kind}};
   }
 
   std::vector<float> train_together(double zeta, double done, double share) {

@@ -18,6 +18,7 @@ enum class Stream : std::uint64_t {
   kModelRounds = 0x6d6f64656c,          // batches and dropout of a round
   kCoin = 0x636f696e,                   // how many steps a round has, where chance decides
   kCompression = 0x71756e74,            // what is random about a compressed update
+  kFolds = 0x666f6c64,                  // which held-out examples are cross-validated together
   kPredictorRounds = 0x70726f756e,      // the same for the predictor that all train
 };
 

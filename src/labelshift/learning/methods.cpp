@@ -29,6 +29,7 @@ constexpr Method kMethods[] = {
     {"mlls-sgd", "mlls by stochastic natural gradient", 0.0, "none", "mlls-sgd"},
     {"bbse", "the confusion matrix of predicted labels", 0.0, "none", "bbse"},
     {"bbse-soft", "the confusion matrix of probabilities", 0.0, "none", "bbse-soft"},
+    {"mlls-confusion", "the likelihood of predicted labels, by the confusion matrix", 0.0, "none", "mlls-confusion"},
     {"rlls", "the confusion matrix with |r - 1|_2 regularised", 0.0, "none", "rlls"},
     {"auto", "zeta, epochs and calibration chosen on held-out source examples, then Eq. (3)", {}, "none", "mlls-sqp"},
 };

@@ -35,7 +35,8 @@ const char* task_name(TaskKind task) {
     case TaskKind::kTargetTogether:
       return "ratio";
     case TaskKind::kTrainPredictor:
-    case TaskKind::kTemperature:
+    case TaskKind::kHeldOut:
+    case TaskKind::kCalibrate:
       return "predictor";
     case TaskKind::kTrain:
       return "train";

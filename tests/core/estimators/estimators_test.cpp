@@ -298,7 +298,7 @@ TEST(Estimators, AreFoundByNameWithASuggestion) {
     EXPECT_EQ(error.kind(), ErrorKind::kUsage);
     EXPECT_STREQ(error.what(),
                  "unknown estimator \"mlls_em\"; did you mean \"mlls-em\"? (known: mlls-sqp, mlls-em, mlls-l1, "
-                 "mlls-l2, mlls-cg, mlls-sgd, bbse, bbse-soft, rlls)");
+                 "mlls-l2, mlls-cg, mlls-sgd, bbse, bbse-soft, mlls-confusion, rlls)");
   }
 }
 

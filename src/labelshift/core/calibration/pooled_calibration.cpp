@@ -148,7 +148,7 @@ PooledSums pooled_sums(const PooledQuestion& question, const Scores& scores, std
     sums.values[fit] = sum.value();
     sums.gradients.col(fit) = sum.gradient();
     if (curved) sums.curvature = sum.curvature();
-    if (fit == 0 && question.noise) sums.noise << lower_triangle(squares), of_class.reshaped();
+    if (fit == 0 && question.noise) sums.noise << question.examples * lower_triangle(squares), of_class.reshaped();
   }
   return sums;
 }
@@ -187,7 +187,7 @@ double PooledCalibration::examples_without(Index left_out) const {
 
 std::optional<PooledQuestion> PooledCalibration::next() {
   if (stage_ == Stage::kDone) return std::nullopt;
-  PooledQuestion question{.weights = weights_, .left_out = {}, .parameters = {}};
+  PooledQuestion question{.examples = counts_.sum(), .weights = weights_, .left_out = {}, .parameters = {}};
   switch (stage_) {
     case Stage::kScale: {
       question.parameters = parameters_.identity().replicate(1, kScales);
@@ -257,7 +257,7 @@ void PooledCalibration::take(const PooledSums& sums) {
       const MatrixXd lower = hessian.selfadjointView<Eigen::Lower>();
       // Classes have a weight however many examples of them there are, so it is within classes that examples vary.
       const Index p = parameters_.size();
-      MatrixXd noise = symmetric(sums.noise.head(triangle(p)), p);
+      MatrixXd noise = symmetric(sums.noise.head(triangle(p)), p) / counts_.sum();
       for (Index c = 0; c < m_; ++c) {
         const VectorXd of_class = sums.noise.segment(triangle(p) + c * p, p);
         if (const double examples = counts_.row(c).sum(); examples > 0.0)

@@ -34,6 +34,7 @@ std::vector<Index> pooled_folds(std::span<const int> labels, Index classes, std:
 
 /// What is asked of every place in one step.
 struct PooledQuestion {
+  double examples = 0.0;        // of all places
   Eigen::MatrixXd weights;      // (m, kPooledFolds + 1) of an example of a class: in all, and where a fold is left out
   std::vector<Index> left_out;  // (P) for each fit: 0 sees all examples, k leaves out fold k - 1
   Eigen::MatrixXd parameters;   // (p, P) of pooled_kind()
@@ -47,7 +48,8 @@ struct PooledSums {
   Eigen::VectorXd held_out;   // (P) the same over those of the fold it does not see, weighted as among all
   Eigen::MatrixXd gradients;  // (p, P)
   Eigen::VectorXd curvature;  // NllSum's, or empty
-  Eigen::VectorXd noise;  // of weighted gradients: sums of products (p (p + 1) / 2), sums in a class (p, m); or empty
+  Eigen::VectorXd
+      noise;  // of w times gradients: `examples` times sums of products (p (p + 1) / 2), sums in a class (p, m)
 
   static PooledSums zero(Index classes, const PooledQuestion& question);
   PooledSums& operator+=(const PooledSums& other);
@@ -72,6 +74,9 @@ struct PooledFit {
   double nll_before = 0.0;  // of f as it is, every class counting the same
   double nll_after = 0.0;
   int steps = 0;  // questions that were asked
+
+  /// How good it is, for comparison with that of another predictor: cross-validated, if there was a choice.
+  double judgement() const { return candidates.size() > 1 ? candidates[chosen].nll : nll_after; }
   bool converged = true;
   /// (p, p) of the parameters of pooled_kind(), for those who want to know how exact what follows from them is.
   Eigen::MatrixXd covariance;

@@ -48,15 +48,9 @@ Agreement prediction_agreement(const PredictedLabels& labels, const Eigen::Vecto
   const Eigen::RowVectorXd mean = rows.colwise().mean();
   rows.rowwise() -= mean;
   Eigen::MatrixXd covariance = rows.transpose() * rows / (static_cast<double>(n) * static_cast<double>(n));
-  covariance += p * uncertainty.of_calibration * p.transpose();
+  covariance += p * uncertainty.of_calibration * p.transpose() + labels.covariance(q);
   Eigen::VectorXd shares = Eigen::VectorXd::Zero(m);
   for (const int label : predicted) shares[label] += 1.0 / static_cast<double>(n);
-  for (Index c = 0; c < m; ++c) {
-    if (!(labels.examples[c] > 0.0)) continue;
-    const Eigen::VectorXd column = p.col(c);
-    covariance +=
-        q[c] * q[c] / labels.examples[c] * (Eigen::MatrixXd(column.asDiagonal()) - column * column.transpose());
-  }
 
   const Eigen::VectorXd difference = cells * (shares - p * q);
   const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> directions(cells * covariance * cells.transpose());

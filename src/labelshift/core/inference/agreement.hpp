@@ -7,12 +7,6 @@
 
 namespace labelshift {
 
-/// What is known of a classifier's predicted labels from labelled examples.
-struct PredictedLabels {
-  Eigen::MatrixXd conditional;  // (m, m) [j, c] = p(argmax f = j | y = c)
-  Eigen::VectorXd examples;     // (m)    that this was counted on, of each class
-};
-
 struct Agreement {
   double statistic = 0.0;
   int degrees = 0;  // 0: there are too few rows to tell

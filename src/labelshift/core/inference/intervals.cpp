@@ -375,6 +375,35 @@ PooledUncertainty pooled_uncertainty(const SourceSummary& summary, const TargetS
   return result;
 }
 
+Eigen::MatrixXd PredictedLabels::covariance(const Eigen::VectorXd& q) const {
+  Eigen::MatrixXd sum = Eigen::MatrixXd::Zero(q.size(), q.size());
+  for (Index c = 0; c < q.size(); ++c) {
+    if (!(examples[c] > 0.0)) continue;
+    const Eigen::VectorXd column = conditional.col(c);
+    sum += q[c] * q[c] / examples[c] * (Eigen::MatrixXd(column.asDiagonal()) - column * column.transpose());
+  }
+  return sum;
+}
+
+PriorUncertainty pooled_uncertainty(const PredictedLabels& labels, const TargetSample& target,
+                                    const Eigen::VectorXd& target_prior) {
+  const Eigen::MatrixXd inverse = labels.conditional.completeOrthogonalDecomposition().pseudoInverse();
+  const Eigen::VectorXd b = predicted_prior(target, /*soft=*/false);
+  PriorUncertainty result{.prior = target_prior, .centre = target_prior};
+  const Eigen::VectorXd unprojected = inverse * b;
+  const double rows = effective_rows(target.weights, target.probs.rows());
+  for (Index c = 0; c < b.size(); ++c)
+    if (is_absent(target_prior[c], rows)) result.centre[c] = std::min(unprojected[c], 0.0);
+  const Eigen::MatrixXd of_rows = (Eigen::MatrixXd(b.asDiagonal()) - b * b.transpose()) / rows;
+  const Eigen::MatrixXd of_labels = labels.covariance(target_prior);
+  const auto spread = [&](const Eigen::MatrixXd& covariance) -> Eigen::VectorXd {
+    return (inverse * covariance).cwiseProduct(inverse).rowwise().sum();
+  };
+  result.prior_of_source = spread(of_labels);
+  result.prior_error = (spread(of_rows) + result.prior_of_source).cwiseSqrt();
+  return result;
+}
+
 Intervals asymptotic_intervals(EstimatorFamily family, const SourceSummary& summary, const TargetSample& target,
                                const Scores& target_scores, const RatioEstimate& estimate,
                                const std::optional<SourceNoise>& source, double level) {

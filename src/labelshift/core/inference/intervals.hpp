@@ -76,6 +76,15 @@ struct PooledNoise {
   Eigen::MatrixXd covariance;  // (p, p)
 };
 
+/// What is known of a classifier's predicted labels from labelled examples.
+struct PredictedLabels {
+  Eigen::MatrixXd conditional;  // (m, m) [j, c] = p(argmax f = j | y = c)
+  Eigen::VectorXd examples;     // (m)    that this was counted on, of each class
+
+  /// How much P q varies with these examples.
+  Eigen::MatrixXd covariance(const Eigen::VectorXd& q) const;
+};
+
 struct PooledUncertainty {
   PriorUncertainty prior;
   Eigen::MatrixXd of_calibration;  // (m, m) what the calibration adds to the covariance of `centre`
@@ -85,5 +94,9 @@ struct PooledUncertainty {
 PooledUncertainty pooled_uncertainty(const SourceSummary& summary, const TargetSample& target,
                                      const Scores& target_scores, const RatioEstimate& estimate,
                                      const PooledNoise& noise);
+
+/// The same for the mix q that the confusion matrix of predicted labels gives.
+PriorUncertainty pooled_uncertainty(const PredictedLabels& labels, const TargetSample& target,
+                                    const Eigen::VectorXd& target_prior);
 
 }  // namespace labelshift

@@ -43,8 +43,10 @@ std::string task_name(std::uint32_t task) {
       return "ratio";
     case TaskKind::kTrainPredictor:
       return "train-predictor";
-    case TaskKind::kTemperature:
-      return "temperature";
+    case TaskKind::kHeldOut:
+      return "held-out";
+    case TaskKind::kCalibrate:
+      return "calibrate";
     case TaskKind::kTargetTogether:
       return "target-together";
     case TaskKind::kTrain:
