@@ -7,6 +7,11 @@
 #include "tests/federation/gaussian_federation.hpp"
 
 namespace labelshift {
+
+void PrintTo(const RegulariserEntry& entry, std::ostream* out) {
+  *out << entry.name;
+}
+
 namespace {
 
 std::unique_ptr<Net> logistic(Index columns, Index classes) {

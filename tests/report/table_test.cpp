@@ -86,6 +86,8 @@ TEST(Table, WithoutRowsHasItsColumnsAndNotes) {
 struct ByteCase {
   double bytes;
   const char* text;
+
+  friend void PrintTo(const ByteCase& one, std::ostream* out) { *out << one.text; }
 };
 
 class EveryNumberOfBytes : public testing::TestWithParam<ByteCase> {};

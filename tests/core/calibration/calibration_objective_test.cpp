@@ -8,6 +8,9 @@
 #include "labelshift/core/base/rng.hpp"
 
 namespace labelshift {
+
+void PrintTo(const CalibrationEntry& entry, std::ostream* out);  // of calibration_test.cpp
+
 namespace {
 
 using Eigen::ArrayXd;

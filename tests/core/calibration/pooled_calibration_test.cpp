@@ -108,7 +108,11 @@ void expect_near(const Calibration& found, const Calibration& expected, double t
   }
 }
 
-class PooledKind : public testing::TestWithParam<PooledCandidate> {};
+struct OneKind : PooledCandidate {
+  friend void PrintTo(const OneKind& one, std::ostream* out) { *out << to_string(one.kind) << one.strength; }
+};
+
+class PooledKind : public testing::TestWithParam<OneKind> {};
 
 TEST_P(PooledKind, IsTheFitToAllExamplesInOnePlace) {
   const Sample all = sample(1, 600);
@@ -126,8 +130,8 @@ TEST_P(PooledKind, IsTheFitToAllExamplesInOnePlace) {
 
 INSTANTIATE_TEST_SUITE_P(
     Core, PooledKind,
-    testing::Values(PooledCandidate{CalibrationKind::kTemperature}, PooledCandidate{CalibrationKind::kBiasCorrected},
-                    PooledCandidate{CalibrationKind::kMatrix, 100.0}, PooledCandidate{CalibrationKind::kMatrix, 1.0}),
+    testing::Values(OneKind{{CalibrationKind::kTemperature}}, OneKind{{CalibrationKind::kBiasCorrected}},
+                    OneKind{{CalibrationKind::kMatrix, 100.0}}, OneKind{{CalibrationKind::kMatrix, 1.0}}),
     [](const auto& one) {
       return std::string(to_string(one.param.kind)) +
              (one.param.strength > 0.0 ? std::to_string(static_cast<int>(one.param.strength)) : "");

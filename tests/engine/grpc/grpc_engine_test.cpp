@@ -257,6 +257,8 @@ struct Forgery {
   std::function<void(RawNode& node, const peer::CallId& call)> send;
   const char* sentence;
   bool ends = true;  // its stream
+
+  friend void PrintTo(const Forgery& forgery, std::ostream* out) { *out << forgery.name; }
 };
 
 std::vector<Forgery> forgeries() {

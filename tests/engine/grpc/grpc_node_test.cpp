@@ -47,6 +47,8 @@ struct Lie {
   std::vector<std::string> messages;
   const char* sentence;
   bool answered = false;  // by a failure, instead of a lost connection
+
+  friend void PrintTo(const Lie& lie, std::ostream* out) { *out << lie.name; }
 };
 
 std::vector<Lie> lies() {
