@@ -475,7 +475,7 @@ TEST(FederatedData, RefusesSettingsThatMakeNoFederation) {
           "data: no partition says which node gets what of " + kSmall + "; give partition, such as \"iid\"");
   refused({.set = kSmall, .partition = "idd", .nodes = 2}, ErrorKind::kUsage,
           "unknown partition \"idd\"; did you mean \"iid\"? (known: iid, dirichlet, shares, paper-5, paper-100, "
-          "paper-200)");
+          "paper-200, mixed-100)");
   refused({.set = kSmall, .partition = "paper-5", .nodes = 7}, ErrorKind::kUsage,
           "data: the partition paper-5 has its own number of nodes; leave nodes out");
   refused({.set = kSmall, .partition = "paper-5", .train_shares = {{1}}}, ErrorKind::kUsage,

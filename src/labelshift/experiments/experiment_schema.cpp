@@ -411,7 +411,7 @@ const std::vector<SchemaRow>& schema_rows() {
   static const std::vector<SchemaRow> table = {
       data_set(),
       name("data", "partition", "the name of a partition",
-           "which node gets what: paper-5, paper-100, paper-200, iid, "
+           "which node gets what: paper-5, paper-100, paper-200, mixed-100, iid, "
            "dirichlet or shares",
            check_partition, field(&DataSettings::partition)),
       data_number("data.nodes", "how many nodes the partitions iid and dirichlet make"),

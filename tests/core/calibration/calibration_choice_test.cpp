@@ -16,6 +16,9 @@
 #include "tests/core/gaussian_problem.hpp"
 
 namespace labelshift {
+
+void PrintTo(const CalibrationEntry& entry, std::ostream* out);  // of calibration_test.cpp
+
 namespace {
 
 using Eigen::MatrixXd;

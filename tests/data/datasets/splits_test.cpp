@@ -83,14 +83,41 @@ TEST(NodeTables, GiveThePapersCountsForCifarWithTwoHundredNodes) {
 TEST(NodeTables, HaveRowsThatSumToTheCommonDenominator) {
   for (const NodeTable& table : node_tables())
     for (const NodeDistributions& side : {table.train_distributions(), table.test_distributions()})
-      for (Index k = 0; k < side.nodes(); ++k) EXPECT_EQ(side.shares.row(k).sum(), 180) << table.name;
+      for (Index k = 0; k < side.nodes(); ++k)
+        EXPECT_EQ(side.shares.row(k).sum(), side.shares(0, 9) > 0 ? 180 : 1'000'000) << table.name;
+}
+
+TEST(NodeTables, HaveOneWhoseTestMixesDoNotSumToItsTrainingMixes) {
+  const NodeTable& table = find_node_table("mixed-100");
+  expect_split(balanced_labels(10, 5000), table.train_distributions(), {475, 2, [](int k) { return k / 10; }});
+  const auto labels = balanced_labels(10, 1000);
+  const auto nodes = split_by_nodes(labels, all_rows(10'000), table.test_distributions(), 7);
+  ASSERT_EQ(nodes.size(), 100U);
+  Eigen::ArrayXd mean = Eigen::ArrayXd::Zero(5), squares = mean;
+  for (const auto& rows : nodes) {
+    const std::vector<Index> counts = class_counts(labels, rows, 10);
+    EXPECT_GE(rows.size(), 30U);
+    for (int c = 5; c < 10; ++c) EXPECT_EQ(counts[static_cast<std::size_t>(c)], 0);
+    for (int c = 0; c < 5; ++c) {
+      const double share = static_cast<double>(counts[static_cast<std::size_t>(c)]) / static_cast<double>(rows.size());
+      mean[c] += share / 100.0;
+      squares[c] += share * share / 100.0;
+    }
+  }
+  // A share of Dirichlet(1) over five classes has mean 1/5 and variance (1/5)(4/5)/6 = 0.0267, so the mean of 100 has a
+  // standard error of 0.016; floors take up to 1 % more. Its variance's is at most 0.005. Four of each.
+  for (int c = 0; c < 5; ++c) {
+    EXPECT_NEAR(mean[c], 0.2, 0.075) << c;
+    EXPECT_NEAR(squares[c] - mean[c] * mean[c], 0.0267, 0.02) << c;
+  }
 }
 
 TEST(NodeTables, AreFoundByNameOrSuggested) {
   EXPECT_STREQ(find_node_table("paper-200").name, "paper-200");
-  expect_error(ErrorKind::kUsage,
-               "unknown node table \"paper-10\"; did you mean \"paper-100\"? (known: paper-5, paper-100, paper-200)",
-               [] { find_node_table("paper-10"); });
+  expect_error(
+      ErrorKind::kUsage,
+      "unknown node table \"paper-10\"; did you mean \"paper-100\"? (known: paper-5, paper-100, paper-200, mixed-100)",
+      [] { find_node_table("paper-10"); });
 }
 
 TEST(SplitByNodes, CutsEveryClassToTheSmallest) {

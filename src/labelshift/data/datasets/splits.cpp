@@ -11,6 +11,7 @@
 #include "labelshift/core/base/named_entries.hpp"
 #include "labelshift/core/base/rng.hpp"
 #include "labelshift/core/base/settings.hpp"
+#include "labelshift/data/datasets/shifts.hpp"
 #include "labelshift/data/streams.hpp"
 
 namespace labelshift {
@@ -162,7 +163,31 @@ constexpr NodeTable kNodeTables[] = {
      20,
      {0, 1},
      {9, -1}},
+    {"mixed-100",
+     "training as in paper-100, test mixes drawn evenly from all mixes of classes 0 to 4",
+     10,
+     10,
+     {0, 1},
+     {0, 0},
+     5},
 };
+
+/// Mixes in whole numbers that all add up to the same.
+NodeDistributions drawn_distributions(const NodeTable& table) {
+  constexpr double kWhole = 1e6;
+  NodeDistributions result;
+  result.shares.setZero(table.groups * table.nodes_per_group, kTableClasses);
+  for (Index k = 0; k < result.nodes(); ++k) {
+    Rng rng(kMixSalt, static_cast<std::uint64_t>(k));
+    const Eigen::VectorXd mix = dirichlet_prior(table.drawn, 1.0, rng);
+    auto row = result.shares.row(k);
+    row.head(table.drawn) = (mix.transpose().array() * kWhole).floor().cast<std::int64_t>();
+    Index largest = 0;
+    mix.maxCoeff(&largest);
+    row[largest] += static_cast<std::int64_t>(kWhole) - row.sum();
+  }
+  return result;
+}
 
 }  // namespace
 
@@ -264,7 +289,7 @@ NodeDistributions NodeTable::train_distributions() const {
 }
 
 NodeDistributions NodeTable::test_distributions() const {
-  return majority_distributions(*this, test);
+  return drawn > 0 ? drawn_distributions(*this) : majority_distributions(*this, test);
 }
 
 std::span<const NodeTable> node_tables() {

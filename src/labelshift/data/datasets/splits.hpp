@@ -77,7 +77,8 @@ struct MajorClasses {
   int step;
 };
 
-/// One of the paper's federations over ten classes: groups of nodes with 0.95 of their examples in one class.
+/// One of the paper's federations over ten classes: groups of nodes with 0.95 of their examples in one class. And one
+/// that is the paper's in training alone: there each node's test mix was drawn once and for all.
 struct NodeTable {
   const char* name;
   const char* summary;
@@ -85,6 +86,7 @@ struct NodeTable {
   int nodes_per_group;
   MajorClasses train;
   MajorClasses test;
+  int drawn = 0;  // not 0: test mixes are from Dirichlet(1) over so many of the first classes, in place of `test`
 
   NodeDistributions train_distributions() const;
   NodeDistributions test_distributions() const;
