@@ -64,6 +64,12 @@ training = { algorithm = "fafed", weight-decay = 0.0 }
 name = "proxskip"
 training = { algorithm = "proxskip", local-steps = 1, server = "sgd", weight-decay = 0.0, learning-rate = 1.0, regulariser = "l1" }
 [[compare]]
+name = "balanced-softmax"
+training = { algorithm = "balanced-softmax" }
+[[compare]]
+name = "fedlc"
+training = { algorithm = "fedlc", fedlc-tau = 2.0, sampled = 3 }
+[[compare]]
 name = "iw-erm"
 ratio = { method = "vrls" }
 [[compare]]

@@ -527,7 +527,7 @@ TEST_P(SitesOfEveryAlgorithm, GiveTheBitsOfOneProcessWhenTheyAreTriedOut) {
 
 INSTANTIATE_TEST_SUITE_P(Cli, SitesOfEveryAlgorithm,
                          testing::Values("fedavg", "fedprox", "fedbn", "scaffold", "iw-erm", "fedcom", "fedcomgate",
-                                         "fafed", "proxskip"),
+                                         "fafed", "proxskip", "balanced-softmax", "fedlc"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::erase(name, '-');

@@ -135,6 +135,22 @@ TEST_P(EveryNet, HasTheGradientOfItsLoss) {
   }
 }
 
+TEST_P(EveryNet, TakesOffsetsOfLogitsAsItTakesBiases) {
+  const Batch batch{data_, rows_, {}};
+  std::vector<float> offsets;
+  for (Index c = 0; c < spec_.classes; ++c) offsets.push_back(0.5F * static_cast<float>(c % 3) - 1.0F);
+  const BatchLoss loss = net_->loss_and_gradient(batch, {.zeta = 0.7, .offsets = offsets}, /*noise=*/3);
+  const std::vector<float> gradient = copy_of(net_->gradient());
+  const TensorPlace& bias = *std::find_if(net_->tensors().rbegin(), net_->tensors().rend(),
+                                          [](const TensorPlace& place) { return !place.buffer; });
+  ASSERT_EQ(bias.shape, std::vector<Index>{spec_.classes});
+  for (Index c = 0; c < spec_.classes; ++c) net_->parameters()[bias.offset + c] += offsets[c];
+  const BatchLoss moved = net_->loss_and_gradient(batch, {.zeta = 0.7}, /*noise=*/3);
+  EXPECT_NEAR(loss.objective, moved.objective, 1e-5);  // logits are rounded to 1e-7 of their size
+  EXPECT_NEAR(loss.cross_entropy, moved.cross_entropy, 1e-5);
+  EXPECT_THAT(gradient, testing::Pointwise(testing::FloatNear(1e-4F), copy_of(net_->gradient())));
+}
+
 TEST_P(EveryNet, GivesItsGradientAwayAndComputesAnother) {
   net_->loss_and_gradient({data_, rows_, {}}, {}, 1);
   const std::vector<float> kept(net_->gradient().begin(), net_->gradient().end());
@@ -365,6 +381,19 @@ TEST(Loss, StaysFiniteForHugeLogits) {
   const BatchLoss loss = loss_at_logits({data, rows, {}}, {.zeta = 1.0}, 2, z.data(), slope.data());
   EXPECT_NEAR(loss.objective, 300.0, 1e-9);  // half of 600, which the second example costs
   EXPECT_THAT(slope, testing::Pointwise(testing::FloatNear(1e-6F), {0.0F, 0.0F, 0.5F, -0.5F}));
+}
+
+TEST(Loss, LeavesClassesOutAsIfThereWereNoneOfThem) {
+  Dataset data{.labels = {2, 0}}, fewer{.labels = {1, 0}};
+  const std::vector<Index> rows = {0, 1};
+  const std::vector<float> z = {0.5F, 90.0F, -1.0F, 7.0F, 1.5F, 8.0F, 0.25F, -3.0F};
+  const std::vector<float> kept = {0.5F, -1.0F, 1.5F, 0.25F}, offsets = {0.0F, kLeftOut, 0.0F, kLeftOut};
+  std::vector<float> slope(8), few(4);
+  const BatchLoss loss = loss_at_logits({data, rows, {}}, {.zeta = 1.0, .offsets = offsets}, 4, z.data(), slope.data());
+  const BatchLoss plain = loss_at_logits({fewer, rows, {}}, {.zeta = 1.0}, 2, kept.data(), few.data());
+  EXPECT_EQ(loss.objective, plain.objective);
+  EXPECT_EQ(loss.cross_entropy, plain.cross_entropy);
+  EXPECT_THAT(slope, testing::ElementsAre(few[0], 0.0F, few[1], 0.0F, few[2], 0.0F, few[3], 0.0F));
 }
 
 TEST(Dropout, DropsTheSameUnitsForTheSameNoise) {

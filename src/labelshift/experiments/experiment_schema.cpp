@@ -439,7 +439,8 @@ const std::vector<SchemaRow>& schema_rows() {
 
       name(
           "training", "algorithm", "the name of an algorithm",
-          "fedavg, fedprox, fedbn, scaffold, iw-erm, fedcom, fedcomgate, fafed or proxskip",
+          "fedavg, fedprox, fedbn, scaffold, iw-erm, fedcom, fedcomgate, fafed, proxskip, balanced-softmax or "
+          "fedlc",
           [](const std::string& one) { find_algorithm(one); }, field(&FederationSettings::algorithm)),
       number("training.rounds", "rounds of training"),
       number("training.sampled",
@@ -489,6 +490,10 @@ const std::vector<SchemaRow>& schema_rows() {
       number("training.regulariser-bound", "the regulariser box keeps weights from minus this to this"),
       number("training.round-probability",
              "p of proxskip: after each step of the nodes there is a round of messages with this probability"),
+      number(
+          "training.fedlc-tau",
+          "tau of fedlc, the margin of a class of which a node has one example; the paper names no value, and public "
+          "implementations take 0.5"),
       choice(
           "training", "step", {"given", "theorem"},
           "given: learning rates are as this file says; theorem: the step is computed from r_max as Thm. F.1 (fedcom, "

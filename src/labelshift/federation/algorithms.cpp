@@ -2,11 +2,13 @@
 
 #include "labelshift/core/base/named_entries.hpp"
 #include "labelshift/core/base/settings.hpp"
+#include "labelshift/federation/algorithms/balanced_softmax.hpp"
 #include "labelshift/federation/algorithms/fafed.hpp"
 #include "labelshift/federation/algorithms/fedavg.hpp"
 #include "labelshift/federation/algorithms/fedbn.hpp"
 #include "labelshift/federation/algorithms/fedcom.hpp"
 #include "labelshift/federation/algorithms/fedcomgate.hpp"
+#include "labelshift/federation/algorithms/fedlc.hpp"
 #include "labelshift/federation/algorithms/fedprox.hpp"
 #include "labelshift/federation/algorithms/iw_erm.hpp"
 #include "labelshift/federation/algorithms/proxskip.hpp"
@@ -15,8 +17,8 @@
 namespace labelshift {
 namespace {
 
-constexpr AlgorithmEntry kAlgorithms[] = {kFedAvg, kFedProx,    kFedBn, kScaffold, kIwErm,
-                                          kFedCom, kFedComGate, kFaFed, kProxSkip};
+constexpr AlgorithmEntry kAlgorithms[] = {kFedAvg,     kFedProx, kFedBn,    kScaffold,        kIwErm, kFedCom,
+                                          kFedComGate, kFaFed,   kProxSkip, kBalancedSoftmax, kFedLc};
 
 }  // namespace
 

@@ -96,8 +96,8 @@ double LocalGradients::take(std::span<const Index> chosen) {
 
 double LocalGradients::again() {
   if (cancelled_) throw Stopped{};
-  const BatchLoss value =
-      net_.loss_and_gradient({loss_.data, rows_, weights_}, {loss_.zeta}, Rng(noise_seed_, batches_ - 1)());
+  const BatchLoss value = net_.loss_and_gradient({loss_.data, rows_, weights_}, {loss_.zeta, loss_.offsets},
+                                                 Rng(noise_seed_, batches_ - 1)());
   if (!std::isfinite(value.objective))
     throw Error(ErrorKind::kInput,
                 fmt::format("the loss of a batch is {}, expected a finite number; use a smaller learning rate, or look "

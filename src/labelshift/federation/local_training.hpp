@@ -38,6 +38,7 @@ struct LocalLoss {
   std::span<const float> class_weights;  // (m) (IW-ERM)'s r_k(y), or empty: all ones
   double zeta = 0.0;                     // of Eq. (4), for predictors
   std::span<const float> correction;     // (p) SCAFFOLD's c - c_k, added to every gradient; or empty
+  std::span<const float> offsets = {};   // (m) added to the logits, see Objective; or empty
 };
 
 /// Stochastic gradients of a node's local loss in one round.

@@ -63,6 +63,7 @@ constexpr RangedSetting<FederationSettings> kFederationSettings[] = {
                                        {.open_low = true, .advice = "; leave it out where the model is convex"}),
     of_step<&StepSettings::noise>("training.noise", kStrength),
     of_all<&FederationSettings::round_probability>("training.round-probability", {.low = 1e-4, .high = 1.0}),
+    of_all<&FederationSettings::fedlc_tau>("training.fedlc-tau", kStrength),
     of_all<&FederationSettings::max_update_norm>("training.max-update-norm", kLimit),
     of_ratio<&RatioSettings::fraction>("ratio.fraction", kUsed),
     of_ratio<&RatioSettings::held_out>("ratio.held-out", kSplit),

@@ -20,9 +20,14 @@ struct Batch {
   std::span<const float> weights;  // (B) importance weights, or empty: all ones
 };
 
+/// An offset that leaves a class out of the softmax: its phi is 0, and so is the slope at its logit. It stands for log
+/// 0, with which 0 log 0 would not be a number.
+inline constexpr float kLeftOut = -1e30F;
+
 /// Eq. (4): cross-entropy + zeta Omega, Omega = sum_c phi_c log phi_c.
 struct Objective {
   double zeta = 0.0;
+  std::span<const float> offsets = {};  // (m) added to the logits, or empty: zeros
 };
 
 /// Means over the batch size, each example times its weight; never divided by the sum of weights, see (IW-ERM).

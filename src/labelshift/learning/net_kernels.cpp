@@ -81,8 +81,11 @@ BatchLoss loss_at_logits(const Batch& batch, const Objective& objective, Index c
   assert(batch.weights.empty() || batch.weights.size() == batch.rows.size());
   if (batch.data.labels.empty())
     throw Error(ErrorKind::kInput, "the data set has no labels, so nothing can be trained on it; give labelled data");
+  const std::span<const float> offsets = objective.offsets;
+  assert(offsets.empty() || std::ssize(offsets) == classes);
   const double share = 1.0 / static_cast<double>(batch.rows.size());
   std::vector<double> log_phi(classes);
+  std::vector<float> moved(offsets.size());
   BatchLoss loss;
   for (std::size_t i = 0; i < batch.rows.size(); ++i) {
     const int y = batch.data.labels[batch.rows[i]];
@@ -93,6 +96,11 @@ BatchLoss loss_at_logits(const Batch& batch, const Objective& objective, Index c
                               batch.rows[i], y, classes, classes - 1));
     const float* z = logits + static_cast<Index>(i) * classes;
     float* slope = gradient + static_cast<Index>(i) * classes;
+    if (!offsets.empty()) {
+      assert(offsets[y] > kLeftOut);
+      for (Index c = 0; c < classes; ++c) moved[c] = z[c] + offsets[c];
+      z = moved.data();
+    }
     float top = z[0];
     for (Index c = 1; c < classes; ++c) top = std::max(top, z[c]);
     double sum = 0.0;

@@ -13,8 +13,8 @@ void check_image(const NetSpec& spec);
 /// are not of the shape the net was made for.
 void gather_input(const NetSpec& spec, const Dataset& data, std::span<const Index> rows, float* out);
 
-/// The loss of a batch given its logits (B, m), and its gradient there. Throws Error{kInput} for a label that is not
-/// one of the m classes, or if there are none.
+/// The loss of a batch given its logits (B, m), without the objective's offsets, and its gradient there. Throws
+/// Error{kInput} for a label that is not one of the m classes, or if there are none.
 BatchLoss loss_at_logits(const Batch& batch, const Objective& objective, Index classes, const float* logits,
                          float* gradient);
 

@@ -96,6 +96,8 @@ LocalUpdate FedAvg::train_locally(NodeRound& round, std::span<const float> corre
   if (!steps.sends_gradient() || !net.buffers().empty()) round.model.changed();
   LocalLoss loss = round.loss;
   loss.correction = correction;
+  const std::vector<float> offsets = logit_offsets(loss);
+  loss.offsets = offsets;
   return local_training(net, loss, steps, round.seed, round.cancelled);
 }
 
@@ -159,6 +161,16 @@ std::vector<std::string> FedAvg::warnings_of_tracking() const {
         "{} keeps at its nodes what compression changed, and {} makes what it sends {:.3g} times as large, so training "
         "may run away with any step; use qsgd, or a compression-kept of at least 0.5",
         settings_.algorithm, settings_.compression.codec, scale));
+  return warnings;
+}
+
+std::vector<std::string> FedAvg::warnings_of_offsets() const {
+  std::vector<std::string> warnings = FedAvg::warnings();
+  if (settings_.ratio.weighted())
+    warnings.push_back(
+        fmt::format("{} allows for each node's label mix by itself, and importance weights do it a second time; give "
+                    "[ratio] method = \"none\" to have it as it was published",
+                    settings_.algorithm));
   return warnings;
 }
 

@@ -27,6 +27,8 @@ class FedAvg : public FederatedAlgorithm {
   const SharedWeights& shared() const { return shared_; }
   /// The node's own steps.
   virtual LocalSettings local(const NodeRound& round) const;
+  /// (m) What the node's loss adds to the logits, see Objective; or empty.
+  virtual std::vector<float> logit_offsets(const LocalLoss& /*loss*/) const { return {}; }
   /// How far the server has gone along a gradient in a round: the step of a regulariser's proximal operator.
   virtual double proximal_step() const;
   /// A server that goes where the mean of its nodes is.
@@ -40,6 +42,10 @@ class FedAvg : public FederatedAlgorithm {
   /// Warns, for an algorithm whose nodes track what they sent, of a codec that makes what it sends much larger: what
   /// nodes track is multiplied by 1 - 1 / kept then, and runs away whatever the step size is.
   std::vector<std::string> warnings_of_tracking() const;
+
+  /// Warns, for an algorithm whose logit_offsets() allow for a node's label mix, of importance weights that do it
+  /// again.
+  std::vector<std::string> warnings_of_offsets() const;
 
   /// Gives the round's model the weights of the request.
   void take_weights(NodeRound& round) const;
