@@ -38,7 +38,7 @@ inline void read_message(std::span<const std::byte> bytes) {
   read_as<MaskedExchange>(bytes);
   read_as<MaskOffer>(bytes);
   read_parts_of<Hello, Join, Agree, Target, Share, Assess, Ratio, TrainPredictor, HeldOut, Calibrate, TargetTogether,
-                Train, Evaluate>(bytes);
+                Mixture, Train, Evaluate>(bytes);
 }
 
 }  // namespace labelshift::fuzz

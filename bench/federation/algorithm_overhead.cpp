@@ -27,7 +27,7 @@ FederationSettings settings_of(const std::string& algorithm) {
   settings.server = {.optimiser = "sgd", .learning_rate = 1.0, .weight_decay = 0.0};
   if (algorithm == "fedprox") settings.local.proximal = 0.1;
   if (algorithm == "fafed") settings.server.optimiser = "adam";
-  if (algorithm == "iw-erm") settings.ratio.method = "true";
+  if (algorithm == "iw-erm" || algorithm == "fedpals") settings.ratio.method = "true";
   if (algorithm.starts_with("fedcom")) settings.compression.codec = "qsgd";
   if (algorithm == "proxskip") {
     settings.local.steps = 1;

@@ -70,6 +70,10 @@ training = { algorithm = "balanced-softmax" }
 name = "fedlc"
 training = { algorithm = "fedlc", fedlc-tau = 2.0, sampled = 3 }
 [[compare]]
+name = "fedpals"
+training = { algorithm = "fedpals", sampled = 3 }
+ratio = { method = "mlls" }
+[[compare]]
 name = "iw-erm"
 ratio = { method = "vrls" }
 [[compare]]

@@ -76,7 +76,7 @@ evaluate-every = 5
 checkpoint-every = 2
 )",
                        net, algorithm, rounds, algorithm == "fedavg" || algorithm == "proxskip" ? 1 : 2,
-                       own_settings(algorithm), algorithm == "iw-erm" ? "mlls" : "none");
+                       own_settings(algorithm), algorithm == "iw-erm" || algorithm == "fedpals" ? "mlls" : "none");
   }
   static std::string study(const std::string& algorithm, int rounds = 10) {
     return "name = \"study\"\n[data]\nclasses = [\"ill\", \"well\", \"dead\"]\ncolumns = [\"age\", \"dose\"]\n" +
@@ -527,7 +527,7 @@ TEST_P(SitesOfEveryAlgorithm, GiveTheBitsOfOneProcessWhenTheyAreTriedOut) {
 
 INSTANTIATE_TEST_SUITE_P(Cli, SitesOfEveryAlgorithm,
                          testing::Values("fedavg", "fedprox", "fedbn", "scaffold", "iw-erm", "fedcom", "fedcomgate",
-                                         "fafed", "proxskip", "balanced-softmax", "fedlc"),
+                                         "fafed", "proxskip", "balanced-softmax", "fedlc", "fedpals"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::erase(name, '-');

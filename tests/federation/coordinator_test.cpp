@@ -354,6 +354,30 @@ TEST(Coordinator, RefusesHeldOutExamplesAndLossesThatCannotBe) {
             "version?");
 }
 
+FederationSettings mixture_settings() {
+  FederationSettings settings = weighted_settings("true");
+  settings.algorithm = "fedpals";
+  return settings;
+}
+
+TEST(Coordinator, RefusesWeightsOfNodesThatCannotBe) {
+  const auto error = [&](std::size_t place, double value) {
+    return error_of_lie(mixture_settings(), TaskKind::kMixture,
+                        [&](Answer& answer) { answer.words.at(place) = to_fixed(value, 2); });
+  };
+  // alpha_k, its (3) mix; the share of the examples, its (3) mix and (3 x 3) square.
+  EXPECT_EQ(error(0, -0.5),
+            "node 1: it says that a weight of nodes is -0.5, expected 0 to 2; does it run this version?");
+  EXPECT_THAT(error(0, 2.5), HasSubstr("a weight of nodes is 2.5"));
+  EXPECT_THAT(error(0, 2.0),
+              HasSubstr("node 1: it says that the sum of the shares in a mix of nodes is 0.5, expected 2"));
+  EXPECT_THAT(error(4, 1.5), HasSubstr("the share of the examples whose nodes' weights move is 1.5, expected 0 to 1"));
+  EXPECT_THAT(error(4, 1.0), HasSubstr("the sum of the shares in a mix of nodes is 0.5, expected 1"));
+  for (const std::size_t place : {1, 6, 9})
+    EXPECT_THAT(error(place, -0.5), HasSubstr("node 1: it says that the share of a class in a mix of nodes is -0.49"));
+  EXPECT_THAT(error(16, 1.0), HasSubstr("the sum of the shares in a mix of nodes is 1."));
+}
+
 /// An engine that sees of a node's words no more than random ones, of which those of all nodes add up to 0.
 class Masked : public Engine {
  public:
@@ -393,7 +417,7 @@ TEST(Coordinator, NeedsTheSumsOfPhasesOneAndTwoAloneAndGetsTheSameBitsUnderMasks
   together.ratio.predictor = PredictorScope::kFederated;
   together.ratio.rounds = 2;
   pairwise.ratio.exchange = RatioExchange::kPairwise;
-  for (FederationSettings settings : {local, together, pairwise}) {
+  for (FederationSettings settings : {local, together, pairwise, mixture_settings()}) {
     settings.rounds = 2;
     const FederationState plain = LocalFederation(settings, data).run();
     LocalFederation federation(settings, data);
@@ -430,6 +454,9 @@ TEST(Coordinator, RefusesSumsThatCannotBeAndBlamesNobodyUnderMasks) {
   EXPECT_THAT(error_of_word(TaskKind::kTargetTogether, 1, -3.5), HasSubstr("the share of a class in the target is -"));
   EXPECT_THAT(error_of_word(TaskKind::kTargetTogether, 2, 0.5),
               HasSubstr("the sum of the shares in the target is 3.5, expected 0 to 3"));
+  settings = mixture_settings();
+  EXPECT_THAT(error_of_word(TaskKind::kMixture, 0, 6.0),
+              HasSubstr("the answers of 3 nodes together say that a weight of nodes is 7, expected 0 to 6"));
 }
 
 TEST(Coordinator, RefusesReportsThatCannotBe) {

@@ -274,7 +274,7 @@ FederationSettings settings_for(const AlgorithmEntry& entry) {
   settings.server = {.optimiser = "sgd", .learning_rate = 1.0, .weight_decay = 0.0};
   settings.local = {.steps = 5, .batch = 8, .learning_rate = 0.1};
   suit_algorithm(settings);
-  settings.ratio.method = settings.algorithm == "iw-erm" ? "mlls" : "none";
+  settings.ratio.method = settings.algorithm == "iw-erm" || settings.algorithm == "fedpals" ? "mlls" : "none";
   return settings;
 }
 

@@ -150,6 +150,7 @@ inline void suit_algorithm(FederationSettings& settings) {
   }
   if (name == "fedcomgate" || name == "fafed" || name == "proxskip") settings.sampled = 0;
   if (name == "fafed") settings.server.weight_decay = 0.0;
+  if (name == "fedpals") settings.ratio.method = "true";
   if (name == "proxskip") {
     settings.server = {.optimiser = "sgd", .learning_rate = 1.0, .weight_decay = 0.0};
     settings.local.steps = 1;

@@ -119,6 +119,12 @@ TEST_F(NodeProgramTest, RefusesMessagesThatMakeNoSense) {
   EXPECT_THAT(refusal(TaskKind::kAssess, assess(half, ones), std::vector<float>(8)),
               HasSubstr("8 weights, expected 9"));
   EXPECT_THAT(refusal(TaskKind::kHeldOut, {}, nine), HasSubstr("asked for a predictor, and the settings of this run"));
+  const auto mixture = [&](double examples, const Eigen::VectorXd& price) {
+    return refusal(TaskKind::kMixture, to_bytes(Mixture::Request{.examples = examples, .level = 1.0, .price = price}));
+  };
+  EXPECT_THAT(mixture(60.0, half.head(2)), HasSubstr("2 prices, expected 3"));
+  EXPECT_THAT(mixture(29.0, half), HasSubstr("all nodes have 29 examples, and this one alone has 30"));
+  EXPECT_THAT(mixture(60.0, Eigen::Vector3d(1, std::nan(""), 1)), HasSubstr("not finite"));
   EXPECT_THAT(refusal(TaskKind::kTrain, as_set(), std::vector<float>(8)), HasSubstr("8 weights, expected 9"));
   EXPECT_THAT(refusal(TaskKind::kTrain, as_set(), std::vector<float>(10)), HasSubstr("10 weights, expected 9"));
   EXPECT_THAT(refusal(TaskKind::kTrain, as_set(), nine), HasSubstr("before it had its importance weights"));
@@ -200,6 +206,30 @@ TEST_F(NodeProgramTest, TrainsARepeatedRoundOnTheWeightsThatCameWithIt) {
   const Answer second = ask(TaskKind::kTrain, as_set(), others);  // the same round, other weights
   EXPECT_NE(first.weights, second.weights);
   EXPECT_EQ(ask(TaskKind::kTrain, as_set(), zeros).weights, first.weights);
+}
+
+class FedPalsNode : public NodeProgramTest {
+ protected:
+  static FederationSettings fedpals() {
+    FederationSettings settings = weighted_settings("true");
+    settings.algorithm = "fedpals";
+    return settings;
+  }
+  FedPalsNode() : NodeProgramTest(fedpals()) { shake_hands(); }
+};
+
+TEST_F(FedPalsNode, WeighsWhatTheLastQuestionGaveIt) {
+  const std::vector<float> zeros(9);
+  EXPECT_THAT(refusal(TaskKind::kTrain, as_set(), zeros), HasSubstr("before it had its weight among the nodes"));
+  const auto weight_after = [&](double level) {
+    ask(TaskKind::kMixture, to_bytes(Mixture::Request{60.0, level, Eigen::Vector3d(0.3, 0.6, 0.0)}));
+    return ask(TaskKind::kTrain, as_set(), zeros).numbers.at(0);
+  };
+  // Half of all examples, of which 2/3, 1/6 and 1/6 are of the classes.
+  EXPECT_NEAR(weight_after(1.0), 0.5 * (1.0 - 0.2 - 0.1), 1e-15);
+  EXPECT_NEAR(weight_after(0.5), 0.5 * (0.5 - 0.2 - 0.1), 1e-15);
+  EXPECT_EQ(weight_after(-1.0), 0x1p-60);  // an answer must weigh something
+  EXPECT_EQ(weight_after(1e6), 2.0);
 }
 
 class ScaffoldNode : public NodeProgramTest {

@@ -22,6 +22,7 @@ enum class TaskKind : std::uint32_t {
   kHeldOut,
   kCalibrate,
   kTargetTogether,
+  kMixture,
   kTrain,
   kEvaluate,
 };
@@ -425,6 +426,45 @@ struct TargetTogether {
   template <typename>
   using Sums = TogetherSums;
   using Report = EstimateReport;
+};
+
+/// A step of the search for weights of nodes that bring the mix of their data to the target
+/// (federation/mixture_weights.hpp). Every node keeps the weight that the last question gave it.
+struct Mixture {
+  static constexpr TaskKind kTask = TaskKind::kMixture;
+  struct Request {
+    double examples = 0.0;  // n, for training at all nodes
+    double level = 0.0;
+    Eigen::VectorXd price;  // (m)
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.examples, self.level, self.price);
+    }
+  };
+  using Own = Nothing;
+  struct MixtureSums {
+    double weight = 0.0;            // alpha_k
+    Eigen::VectorXd mix;            // (m) alpha_k p_k
+    double moving = 0.0;            // n_k / n of a node whose alpha moves with level and price; of others these are 0
+    Eigen::VectorXd moving_mix;     // (m) n_k / n p_k
+    Eigen::VectorXd moving_square;  // (m m) n_k / n p_k p_k^T
+
+    static MixtureSums zero(Index m) {
+      return {0.0, Eigen::VectorXd::Zero(m), 0.0, Eigen::VectorXd::Zero(m), Eigen::VectorXd::Zero(m * m)};
+    }
+    template <typename Self, typename Visit>
+    static void words(Self& self, Visit& visit) {
+      visit(self.weight, self.mix, self.moving, self.moving_mix, self.moving_square);
+    }
+    template <typename Self, typename Visit>
+    static void numbers(Self&, Visit&) {}
+    template <typename Self, typename Visit>
+    static void weights(Self&, Visit&) {}
+  };
+  template <typename>
+  using Sums = MixtureSums;
+  using Report = Nothing;
 };
 
 /// A round of the model. The request's weights are the parts that the algorithm sends.

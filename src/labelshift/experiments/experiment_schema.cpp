@@ -439,8 +439,8 @@ const std::vector<SchemaRow>& schema_rows() {
 
       name(
           "training", "algorithm", "the name of an algorithm",
-          "fedavg, fedprox, fedbn, scaffold, iw-erm, fedcom, fedcomgate, fafed, proxskip, balanced-softmax or "
-          "fedlc",
+          "fedavg, fedprox, fedbn, scaffold, iw-erm, fedcom, fedcomgate, fafed, proxskip, balanced-softmax, "
+          "fedlc or fedpals",
           [](const std::string& one) { find_algorithm(one); }, field(&FederationSettings::algorithm)),
       number("training.rounds", "rounds of training"),
       number("training.sampled",
@@ -494,6 +494,10 @@ const std::vector<SchemaRow>& schema_rows() {
           "training.fedlc-tau",
           "tau of fedlc, the margin of a class of which a node has one example; the paper names no value, and public "
           "implementations take 0.5"),
+      number(
+          "training.fedpals-lambda",
+          "lambda of fedpals: the larger it is, the more the weights of nodes go by their numbers of examples, and the "
+          "less by the mix of their data"),
       choice(
           "training", "step", {"given", "theorem"},
           "given: learning rates are as this file says; theorem: the step is computed from r_max as Thm. F.1 (fedcom, "

@@ -46,6 +46,7 @@ void accept_answer(const AnswerFacts& facts, const Request& request, Answer& ans
     case TaskKind::kHello:
     case TaskKind::kHeldOut:
     case TaskKind::kCalibrate:
+    case TaskKind::kMixture:
       return;
     case TaskKind::kJoin:
       return check_join_report(answer, facts.classes);

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,10 @@ class FederatedAlgorithm {
   virtual bool has_memory() const { return false; }
   /// Whether what nodes keep adds up over those that take part, so that it is void once others do.
   virtual bool adds_up() const { return when_missing() == MissingNodes::kRepeat; }
+  /// lambda, of an algorithm that takes the nodes to the target by weights of nodes, which bring the mix of their data
+  /// to it (federation/mixture_weights.hpp), and not by importance weights of classes. Nothing: nodes weigh as the
+  /// settings say.
+  virtual std::optional<double> mixture_penalty() const { return std::nullopt; }
   /// What a user should know about it with this model.
   virtual std::vector<std::string> warnings() const { return {}; }
 

@@ -9,6 +9,7 @@
 #include "labelshift/federation/algorithms/fedcom.hpp"
 #include "labelshift/federation/algorithms/fedcomgate.hpp"
 #include "labelshift/federation/algorithms/fedlc.hpp"
+#include "labelshift/federation/algorithms/fedpals.hpp"
 #include "labelshift/federation/algorithms/fedprox.hpp"
 #include "labelshift/federation/algorithms/iw_erm.hpp"
 #include "labelshift/federation/algorithms/proxskip.hpp"
@@ -18,7 +19,7 @@ namespace labelshift {
 namespace {
 
 constexpr AlgorithmEntry kAlgorithms[] = {kFedAvg,     kFedProx, kFedBn,    kScaffold,        kIwErm, kFedCom,
-                                          kFedComGate, kFaFed,   kProxSkip, kBalancedSoftmax, kFedLc};
+                                          kFedComGate, kFaFed,   kProxSkip, kBalancedSoftmax, kFedLc, kFedPals};
 
 }  // namespace
 

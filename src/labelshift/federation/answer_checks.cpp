@@ -89,6 +89,20 @@ void check_losses(const Calibrate::CalibrationSums& sums, Index nodes) {
     for (const double loss : *losses) check_not_negative("a loss on held-out examples", loss + kRounding, nodes);
 }
 
+void check_mixture(const Mixture::MixtureSums& sums, Index nodes) {
+  const double all = static_cast<double>(nodes);
+  check_within("a weight of nodes", sums.weight, 0.0, 2.0 * all, nodes);
+  check_within("the share of the examples whose nodes' weights move", sums.moving, 0.0, 1.0, nodes);
+  for (const Eigen::VectorXd* shares : {&sums.mix, &sums.moving_mix, &sums.moving_square})
+    for (const double share : *shares)
+      check_not_negative("the share of a class in a mix of nodes", share + kRounding, nodes);
+  // A sum of shares is rounded for every node, class and class.
+  const double rounding = 1e-12 * all * static_cast<double>(sums.moving_square.size());
+  for (const auto& [shares, total] :
+       {std::pair{&sums.mix, sums.weight}, {&sums.moving_mix, sums.moving}, {&sums.moving_square, sums.moving}})
+    check_within("the sum of the shares in a mix of nodes", shares->sum(), total - rounding, total + rounding, nodes);
+}
+
 void check_target(const TargetSums& sums, Index nodes) {
   const double all = static_cast<double>(nodes);
   for (const double share : sums.target) check_within("the share of a class in the target", share, 0.0, all, nodes);

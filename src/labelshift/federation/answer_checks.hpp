@@ -34,6 +34,9 @@ void check_target_together(const TargetTogether::TogetherSums& sums, Index nodes
 /// The same: an EstimateReport of `classes` classes.
 void check_estimate_report(const Answer& answer, Index classes);
 
+/// Of Mixture: weights, and mixes that add up to what they are of.
+void check_mixture(const Mixture::MixtureSums& sums, Index nodes);
+
 /// Of Share: a predictor of so many weights and classes.
 void check_predictor(const Answer& answer, Index weights, Index classes);
 

@@ -112,7 +112,7 @@ class Coordinator {
                       "quorum",
                       settings_.algorithm));
     const TaskOutcome<Agree> agreed = agree(model_schema(*net, *algorithm), all());
-    if (settings_.ratio.weighted()) run_ratio_phase(settings_, task_, census_of(joined), conversation_, state_);
+    weigh(*algorithm, joined);
     if (const AnswerFacts& facts = conversation_.facts(); facts.codec)
       state_.compression_variance = facts.codec->variance(facts.parameters);
     if (settings_.step.rule == StepRule::kTheorem) state_.step = step_of_theorem(agreed);
@@ -149,8 +149,14 @@ class Coordinator {
     return steps;
   }
 
+  /// Phases 1 and 2, where there are any.
+  void weigh(const FederatedAlgorithm& algorithm, const TaskOutcome<Join>& joined) {
+    if (settings_.ratio.weighted())
+      run_ratio_phase(settings_, task_, census_of(joined), algorithm.mixture_penalty(), conversation_, state_);
+  }
+
   /// Between two rounds, follows what the operator says of who takes part.
-  void follow_operator(const std::string& schema) {
+  void follow_operator(const FederatedAlgorithm& algorithm, const std::string& schema) {
     const std::vector<Index> before = conversation_.left_out();
     if (left_out_now() == before) return;
     bool weighted_anew = false;
@@ -167,8 +173,7 @@ class Coordinator {
                      const TaskOutcome<Join> joined = join();
                      warn_of_nodes(joined);
                      state_.estimates_kept = true;
-                     if (settings_.ratio.weighted())
-                       run_ratio_phase(settings_, task_, census_of(joined), conversation_, state_);
+                     weigh(algorithm, joined);
                      state_.left_out = conversation_.left_out();
                    });
     for (const Index node : difference(conversation_.left_out(), before))
@@ -246,7 +251,8 @@ class Coordinator {
   Census census_of(const TaskOutcome<Join>& joined) const {
     Census census{.tested = std::vector<bool>(static_cast<std::size_t>(conversation_.nodes())),
                   .holders = joined.sums.holders,
-                  .pooled_prior = joined.sums.counts / joined.sums.counts.sum()};
+                  .pooled_prior = joined.sums.counts / joined.sums.counts.sum(),
+                  .examples = joined.sums.counts.sum() * Join::kCountUnit};
     for (const auto& [node, report] : joined.contributed) census.tested[static_cast<std::size_t>(node)] = report.tested;
     census.withheld = std::count_if(joined.contributed.begin(), joined.contributed.end(),
                                     [](const auto& one) { return one.report.withholds; });
@@ -390,7 +396,7 @@ class Coordinator {
                                TrainingSums<double> sums, const Conversation::Place& place) {
     const auto shape = sums.parts.size();
     for (int repeats = 0;; ++repeats) {
-      follow_operator(schema);
+      follow_operator(algorithm, schema);
       begin_anew_in_new_company(algorithm, request);
       const std::vector<Index> cohort =
           sample_nodes(settings_, Stream::kCohort, static_cast<int>(request.round), all());

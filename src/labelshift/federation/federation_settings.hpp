@@ -107,6 +107,7 @@ struct FederationSettings {
   StepSettings step;
   double round_probability = 0.2;  // p of proxskip, with which a step is followed by a round of messages
   double fedlc_tau = 0.5;          // of fedlc's margin tau n_c^(-1/4)
+  double fedpals_lambda = 1.0;     // of fedpals, what uneven weights of nodes cost
   std::string start;               // the file of a predictor that training goes on from; empty: fresh weights
   RatioSettings ratio;
   double target_holdout = 0.0;  // of a node's test examples that ratios are estimated on, the rest to evaluate; 0: all

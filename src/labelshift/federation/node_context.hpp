@@ -60,6 +60,17 @@ struct HeldOutScores {
     visit(self.values);
   }
 };
+/// What the node counts for among the others, where that is for bringing the mix of their data to the target.
+struct MixtureWeight {
+  double value = 0.0;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit& visit) {
+    visit(self.value);
+  }
+};
+inline constexpr const char* kMixtureEntry = "mixture";
+
 inline constexpr const char* kHeldOutEntry = "held-out";
 inline constexpr const char* kRatioEntry = "ratio";        // importance weights
 inline constexpr const char* kBalanceEntry = "balance";    // class-balancing weights for a federated predictor

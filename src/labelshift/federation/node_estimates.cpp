@@ -10,7 +10,9 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/calibration/pooled_calibration.hpp"
 #include "labelshift/core/likelihood/sample_summary.hpp"
+#include "labelshift/data/datasets/splits.hpp"
 #include "labelshift/federation/answer_checks.hpp"
+#include "labelshift/federation/mixture_weights.hpp"
 #include "labelshift/federation/streams.hpp"
 #include "labelshift/federation/together_estimate.hpp"
 #include "labelshift/learning/evaluation.hpp"
@@ -300,6 +302,22 @@ TaskAnswer<TargetTogether> answer(NodeContext& node, const TargetTogether::Reque
     const double level = kDoubt / static_cast<double>(std::max<Index>(node.facts().hello.nodes, 1));
     answer.sums.doubtful = found.agreement->p_value < level ? 1.0 : 0.0;
   }
+  return answer;
+}
+
+TaskAnswer<Mixture> answer(NodeContext& node, const Mixture::Request& request) {
+  const Index m = node.classes();
+  if (request.price.size() != m)
+    throw Error(ErrorKind::kPeer, fmt::format("a message has {} prices, expected {}", request.price.size(), m));
+  const std::vector<Index> counts = class_counts(node.train_data().labels, node.parts().train, m);
+  const auto own = static_cast<double>(node.parts().train.size());
+  if (!(request.examples >= own))
+    throw Error(ErrorKind::kPeer,
+                fmt::format("a message says that all nodes have {} examples, and this one alone has {}",
+                            request.examples, own));
+  TaskAnswer<Mixture> answer{
+      .sums = mixture_sums(request, Eigen::Map<const Eigen::VectorX<Index>>(counts.data(), m).cast<double>())};
+  remember(node.memory(), kMixtureEntry, MixtureWeight{answer.sums.weight});
   return answer;
 }
 

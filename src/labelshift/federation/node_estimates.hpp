@@ -2,7 +2,8 @@
 
 #include "labelshift/federation/node_context.hpp"
 
-// What a node does in phases 1 and 2 of Alg. 2: its own label mix, estimated, and its importance weights.
+// What a node does in phases 1 and 2 of Alg. 2: its own label mix, estimated, and its importance weights, or
+// its own weight.
 
 namespace labelshift {
 
@@ -14,5 +15,6 @@ TaskAnswer<TrainPredictor> answer(NodeContext& node, const TrainPredictor::Reque
 TaskAnswer<HeldOut> answer(NodeContext& node, const HeldOut&);
 TaskAnswer<Calibrate> answer(NodeContext& node, const Calibrate::Request& request);
 TaskAnswer<TargetTogether> answer(NodeContext& node, const TargetTogether::Request& request);
+TaskAnswer<Mixture> answer(NodeContext& node, const Mixture::Request& request);
 
 }  // namespace labelshift

@@ -116,6 +116,8 @@ class Program : public NodeProgram {
         return with_request<Calibrate>(node, nodes_of(node));
       case TaskKind::kTargetTogether:
         return with_request<TargetTogether>(node, nodes_of(node));
+      case TaskKind::kMixture:
+        return with_request<Mixture>(node, nodes_of(node));
       case TaskKind::kTrain:
         return answer(node, from_bytes<Train::Request>(call.request.body), codec_.get());
       case TaskKind::kEvaluate:

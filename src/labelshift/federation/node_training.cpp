@@ -9,6 +9,7 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/inference/wilson.hpp"
 #include "labelshift/core/likelihood/sample_summary.hpp"
+#include "labelshift/federation/mixture_weights.hpp"
 #include "labelshift/federation/streams.hpp"
 #include "labelshift/learning/evaluation.hpp"
 
@@ -33,6 +34,15 @@ LocalSettings local_steps(LocalSettings local, const Train::Request& request) {
   if (request.steps > 0) local.steps = static_cast<int>(request.steps);
   if (request.rate) local.learning_rate = *request.rate;
   return local;
+}
+
+/// What the node counts for among the others in training.
+double weight_of(NodeContext& node, bool mixture) {
+  if (!mixture)
+    return node.settings().weighting == Weighting::kPooled ? static_cast<double>(node.parts().train.size()) : 1.0;
+  const auto weight = recall<MixtureWeight>(node.memory(), kMixtureEntry);
+  if (!weight) throw Error(ErrorKind::kPeer, "it was asked to train before it had its weight among the nodes");
+  return std::max(weight->value, kLeastMixtureWeight);
 }
 
 /// Accuracy on held-out source examples, weighted by q_k / p_k^tr: sum w a / sum w, and its standard error.
@@ -87,11 +97,11 @@ Answer answer(NodeContext& node, const Train::Request& request, const UpdateCode
     memory = recall_round(node.memory(), call.to.counted);
   }
   std::vector<float> weights;
-  if (settings.ratio.weighted()) {
+  const bool mixture = algorithm.mixture_penalty().has_value();
+  if (settings.ratio.weighted() && !mixture) {
     weights = node.class_weights(kRatioEntry);
     if (weights.empty()) throw Error(ErrorKind::kPeer, "it was asked to train before it had its importance weights");
   }
-  const double weight = settings.weighting == Weighting::kPooled ? static_cast<double>(node.parts().train.size()) : 1.0;
   NodeRound round{.model = node.model(),
                   .request = call.request.weights,
                   .serial = call.serial,
@@ -99,7 +109,7 @@ Answer answer(NodeContext& node, const Train::Request& request, const UpdateCode
                   .local = local_steps(settings.local, request),
                   .loss = {node.train_data(), node.parts().train, weights, /*zeta=*/0.0, {}},
                   .seed = node_seed(settings.seed, Stream::kModelRounds, node.node(), call.request.round),
-                  .weight = weight,
+                  .weight = weight_of(node, mixture),
                   .memory = memory,
                   .cancelled = call.cancelled};
   if (call.to.counted > 0) algorithm.node_settle(round);

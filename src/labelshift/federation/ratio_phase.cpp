@@ -10,6 +10,7 @@
 #include "labelshift/core/calibration/pooled_calibration.hpp"
 #include "labelshift/engine/float_loops.hpp"
 #include "labelshift/federation/answer_checks.hpp"
+#include "labelshift/federation/mixture_weights.hpp"
 #include "labelshift/federation/server_step.hpp"
 #include "labelshift/learning/methods.hpp"
 #include "labelshift/learning/model_selection.hpp"
@@ -25,8 +26,13 @@ constexpr Index kPredictorsAtOnce = 16;  // held by the coordinator in the pairw
 class RatioPhase {
  public:
   RatioPhase(const FederationSettings& settings, const FederationTask& task, const Census& census,
-             Conversation& conversation, FederationState& state)
-      : settings_(settings), task_(task), census_(census), conversation_(conversation), state_(state) {}
+             std::optional<double> mixture, Conversation& conversation, FederationState& state)
+      : settings_(settings),
+        task_(task),
+        census_(census),
+        mixture_(mixture),
+        conversation_(conversation),
+        state_(state) {}
 
   void run() {
     const RatioSettings& ratio = settings_.ratio;
@@ -49,6 +55,7 @@ class RatioPhase {
           ErrorKind::kInput,
           "no node whose risk is the goal has test examples, so there is nothing to weight towards; add some, or "
           "train without ratios");
+    if (mixture_) return weigh_nodes();
     std::vector<std::string> never;
     for (Index c = 0; c < classes(); ++c)
       if (state_.target_sum[c] == 0.0) never.push_back(task_.class_names[c]);
@@ -94,9 +101,31 @@ class RatioPhase {
     state_.target_error = (state_.target_sum - truth).lpNorm<1>() / static_cast<double>(goal.size());
   }
 
+  /// Gives every node its weight among the nodes.
+  void weigh_nodes() {
+    const VectorXd goal = state_.target_sum / state_.target_sum.sum();
+    MixtureSearch search(goal, census_.examples, *mixture_);
+    while (!search.done()) {
+      const Request request = request_for<Mixture>(search.question());
+      const auto outcome = conversation_.ask_everybody<Mixture>({phase::kRatio, 1.0, 0.0},
+                                                                {.request = request,
+                                                                 .nodes = conversation_.all(),
+                                                                 .sums = Mixture::MixtureSums::zero(classes()),
+                                                                 .check = check_mixture});
+      search.take(outcome.sums);
+    }
+    constexpr double kFar = 0.1;
+    if (const double left = (search.mix() - goal).lpNorm<1>(); left > kFar)
+      state_.warnings.push_back(
+          fmt::format("with the weights of nodes that were found the mix of their data still is {:.2f} (L1) from the "
+                      "target: no weights bring it nearer, or the penalty on uneven ones is too large",
+                      left));
+  }
+
   /// Gives every node what its weights are made of.
   void give_ratios(Ratio::Kind kind, const char* phase, const Place& place,
                    const std::function<VectorXd(Index node)>& values) {
+    if (mixture_ && kind != Ratio::Kind::kBalance) return;
     const Request request = request_for<Ratio>({kind});
     const auto outcome = conversation_.ask_everybody<Ratio>(
         {phase, place.done, place.share}, {.request = request,
@@ -340,6 +369,7 @@ class RatioPhase {
   const FederationSettings& settings_;
   const FederationTask& task_;
   const Census& census_;
+  const std::optional<double> mixture_;
   Conversation& conversation_;
   FederationState& state_;
 };
@@ -366,8 +396,8 @@ std::vector<Index> sample_nodes(const FederationSettings& settings, Stream strea
 }
 
 void run_ratio_phase(const FederationSettings& settings, const FederationTask& task, const Census& census,
-                     Conversation& conversation, FederationState& state) {
-  RatioPhase(settings, task, census, conversation, state).run();
+                     std::optional<double> mixture, Conversation& conversation, FederationState& state) {
+  RatioPhase(settings, task, census, mixture, conversation, state).run();
 }
 
 }  // namespace labelshift

@@ -11,6 +11,7 @@ struct Census {
   Index withheld = 0;            // nodes that keep their label mix to themselves
   Eigen::VectorXd holders;       // (m) K_c, how many nodes that take part hold class c
   Eigen::VectorXd pooled_prior;  // (m)
+  double examples = 0.0;         // for training, at the nodes that take part
 };
 
 /// The net of a choice, for these data.
@@ -20,8 +21,9 @@ NetSpec net_spec(const NetChoice& choice, const FederationTask& task, const Norm
 std::vector<Index> sample_nodes(const FederationSettings& settings, Stream stream, int round,
                                 std::span<const Index> all);
 
-/// Phases 1 and 2 of Alg. 2: afterwards every node has its importance weights, and `state` what was found.
+/// Phases 1 and 2 of Alg. 2: afterwards every node has its importance weights, and `state` what was found. With a
+/// `mixture` penalty every node has its weight among the nodes instead, see FederatedAlgorithm::mixture_penalty().
 void run_ratio_phase(const FederationSettings& settings, const FederationTask& task, const Census& census,
-                     Conversation& conversation, FederationState& state);
+                     std::optional<double> mixture, Conversation& conversation, FederationState& state);
 
 }  // namespace labelshift

@@ -64,6 +64,7 @@ constexpr RangedSetting<FederationSettings> kFederationSettings[] = {
     of_step<&StepSettings::noise>("training.noise", kStrength),
     of_all<&FederationSettings::round_probability>("training.round-probability", {.low = 1e-4, .high = 1.0}),
     of_all<&FederationSettings::fedlc_tau>("training.fedlc-tau", kStrength),
+    of_all<&FederationSettings::fedpals_lambda>("training.fedpals-lambda", {.low = 1e-3, .high = 1e12}),
     of_all<&FederationSettings::max_update_norm>("training.max-update-norm", kLimit),
     of_ratio<&RatioSettings::fraction>("ratio.fraction", kUsed),
     of_ratio<&RatioSettings::held_out>("ratio.held-out", kSplit),

@@ -33,6 +33,7 @@ const char* task_name(TaskKind task) {
     case TaskKind::kAssess:
     case TaskKind::kRatio:
     case TaskKind::kTargetTogether:
+    case TaskKind::kMixture:
       return "ratio";
     case TaskKind::kTrainPredictor:
     case TaskKind::kHeldOut:

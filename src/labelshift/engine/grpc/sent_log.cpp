@@ -49,6 +49,8 @@ std::string task_name(std::uint32_t task) {
       return "calibrate";
     case TaskKind::kTargetTogether:
       return "target-together";
+    case TaskKind::kMixture:
+      return "mixture";
     case TaskKind::kTrain:
       return "train";
     case TaskKind::kEvaluate:
