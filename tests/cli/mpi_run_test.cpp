@@ -89,6 +89,9 @@ ratio = { method = "mlls-bct", predictor = "federated" }
 name = "iw-erm-pooled"
 training = { weighting = "pooled" }
 ratio = { method = "mlls" }
+[[compare]]
+name = "iw-erm-refreshed"
+ratio = { method = "vrls", refresh = 2 }
 )";
 
 class MpiRun : public CommandTest {

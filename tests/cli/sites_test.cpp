@@ -514,6 +514,33 @@ TEST_F(Sites, AreToldBeforeTheyJoinWhatStepsOfTheoremsNeed) {
                         "made of; give smoothness"));
 }
 
+TEST_F(Sites, WhoseWeightsAreRefreshedGiveTheBitsOfOneProcess) {
+  const auto refreshed = [](std::string text) { return text.insert(text.find("[ratio]\n") + 8, "refresh = 4\n"); };
+  file("study.toml", in_alphabet(refreshed(study("iw-erm"))));
+  const CommandResult done = sites(R"(certs; coordinator; node 1 --log sent.jsonl; node 2; node 3
+    ended $coordinator coordinator)");
+  EXPECT_EQ(done.out, "coordinator 0\n") << all_said();
+  run_in_process(refreshed(settings("iw-erm", 10)));
+  expect_bits_of_one_process("iw-erm");
+  const auto summary = nlohmann::json::parse(result("r", "iw-erm", "summary.json"));
+  EXPECT_EQ(summary["federation"]["weighings"].size(), 3u);  // before training, after rounds 4 and 8
+  for (const auto& line : json_lines(said("sent.jsonl")))
+    for (const char* task : {"join", "held-out", "calibrate", "target-together", "ratio"})
+      EXPECT_NE(line.value("task", ""), task);  // what these tell of a node leaves under masks alone
+}
+
+TEST_F(Sites, ThatHaveLeftHoldUpARefreshNoLongerThanTheDeadline) {
+  std::string text = study("iw-erm", 400);
+  file("study.toml", text.insert(text.find("[ratio]\n") + 8, "refresh = 200\n"));
+  const CommandResult done = sites(R"(certs; coordinator --round-deadline 1 --quorum 2; node 1; node 2; node 3
+    await eval 'ls r/study/*/checkpoint-*'; kill -9 $node_3; wait $node_3
+    ended $coordinator coordinator)");
+  EXPECT_EQ(done.out, "coordinator 0\n") << all_said();
+  EXPECT_THAT(said("coordinator.err"),
+              testing::ContainsRegex(
+                  "warning: weights were not refreshed after round 200, and those from before stayed: site-3: "));
+}
+
 class SitesOfEveryAlgorithm : public Sites, public testing::WithParamInterface<const char*> {};
 
 TEST_P(SitesOfEveryAlgorithm, GiveTheBitsOfOneProcessWhenTheyAreTriedOut) {

@@ -502,6 +502,8 @@ TEST_F(FederationRun, SavesAndLoadsAStateToTheBit) {
   state.phases = {{.name = "training", .rounds = 41, .traffic = {.down = 1ull << 60, .up = 3}, .seconds = 1.5}};
   state.history = {{.round = 5, .node = 0, .examples = 9, .accuracy = 1.0 / 7.0, .loss = kUnknown}};
   state.absences = {{.node = 2, .rounds = 5, .why = "it is locked out"}};
+  state.weighings = {{.target_error = 0.1 + 0.2}, {.round = 20, .target_error = 1.0 / 3.0, .doubtful = 2}};
+  state.weighings.push_back({.round = 40, .skipped = "node 2: it is \"away\""});
   state.memory_at_nodes = true;
   state.warnings = {"a \"b\" \n c"};
   NodeStore store({.folder = path("store")}), loaded_store({.folder = path("other")});
@@ -531,6 +533,15 @@ TEST_F(FederationRun, SavesAndLoadsAStateToTheBit) {
   EXPECT_EQ(loaded.absences[0].node, 2);
   EXPECT_EQ(loaded.absences[0].rounds, 5);
   EXPECT_EQ(loaded.absences[0].why, "it is locked out");
+  ASSERT_EQ(loaded.weighings.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(loaded.weighings[i].round, state.weighings[i].round);
+    EXPECT_EQ(loaded.weighings[i].doubtful, state.weighings[i].doubtful);
+    EXPECT_EQ(loaded.weighings[i].skipped, state.weighings[i].skipped);
+  }
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(loaded.weighings[i].target_error, state.weighings[i].target_error);
+  EXPECT_TRUE(std::isnan(loaded.weighings[2].target_error));
+  EXPECT_EQ(weighed_round(loaded), 20u);  // the third was skipped
   EXPECT_TRUE(loaded.memory_at_nodes);
   EXPECT_EQ(loaded.warnings, state.warnings);
   EXPECT_EQ(recall_round(*loaded_store.of(4), 7).at("control"), (std::vector<float>{1.0f, 2.0f}));

@@ -197,7 +197,7 @@ TEST(Compression, IsOfParametersAloneAndCountsTheBytesOfNodes) {
   for (const PhaseCost& cost : state.phases) {
     if (cost.name != "training") continue;
     EXPECT_EQ(cost.traffic.up, 2U * 2 * (40 + 2 * 8 + 4 + 5));  // 9 weights of 4 bits
-    EXPECT_EQ(cost.traffic.down, 2U * 2 * (28 + 32 + 5 + 9 * 4));
+    EXPECT_EQ(cost.traffic.down, 2U * 2 * (28 + 32 + 9 + 9 * 4));
   }
   EXPECT_EQ(state.compression_variance, 9.0 / (4 * 7 * 7));  // one run of 9 values
   settings.compression = {.codec = "qsdg"};

@@ -417,7 +417,9 @@ TEST(Coordinator, NeedsTheSumsOfPhasesOneAndTwoAloneAndGetsTheSameBitsUnderMasks
   together.ratio.predictor = PredictorScope::kFederated;
   together.ratio.rounds = 2;
   pairwise.ratio.exchange = RatioExchange::kPairwise;
-  for (FederationSettings settings : {local, together, pairwise, mixture_settings()}) {
+  FederationSettings refreshed = local;
+  refreshed.ratio.refresh = 1;
+  for (FederationSettings settings : {local, together, pairwise, refreshed, mixture_settings()}) {
     settings.rounds = 2;
     const FederationState plain = LocalFederation(settings, data).run();
     LocalFederation federation(settings, data);

@@ -187,6 +187,29 @@ TEST_P(EveryAlgorithmUnderFaults, IsAsIfTheNodesThatWereLostHadBeenAbsent) {
   }
 }
 
+TEST(RefreshUnderFaults, GivesTheSameBitsWhereNothingIsLost) {
+  const FederatedData data = four_nodes();
+  for (std::uint64_t schedule = 0; schedule < 25; ++schedule) {
+    SCOPED_TRACE(schedule);
+    FederationSettings settings = settings_for("iw-erm", schedule);
+    settings.ratio.method = "vrls";
+    settings.ratio.epochs = 2;
+    settings.ratio.refresh = 1 + static_cast<int>(schedule % 3);
+    settings.patience.quorum = 0;
+    const FederationState plain = LocalFederation(settings, data).run();
+    NodeStore store({.folder = testing::TempDir() + "labelshift-nodes"});
+    FaultyEngine engine(
+        [&] { return make_in_process_engine(4, make_node_programs(settings, data, store), {.workers = 2}); },
+        {.repeat = 0.2, .delay = 0.1, .restart_nodes = 0.1, .kill_coordinator = 0.02}, schedule);
+    Disk disk;
+    const FederationState end =
+        run_to_the_end(settings, {.shape = data.shape, .class_names = data.class_names}, engine, disk);
+    expect_same(end, plain);
+    EXPECT_EQ(end.target_sum, plain.target_sum);
+    EXPECT_EQ(end.weighings.size(), plain.weighings.size());
+  }
+}
+
 class FoldersUnderFaults : public Scratch {};
 
 TEST_F(FoldersUnderFaults, KeepWhatANodeNeedsToGoOn) {

@@ -113,6 +113,8 @@ INSTANTIATE_TEST_SUITE_P(
                [](FederationSettings& settings, double value) { settings.ratio.max_ratio = value; },
                {1e-9},
                {0.0, -1.0}},
+        Limits{"ratio.refresh", member(&FederationSettings::ratio, &RatioSettings::refresh), {0, 1, 100}, {-1}},
+        Limits{"ratio.floor", member(&FederationSettings::ratio, &RatioSettings::floor), {0.0, 0.99}, {-0.01, 1.0}},
         Limits{
             "ratio.fraction", member(&FederationSettings::ratio, &RatioSettings::fraction), {1e-9, 1.0}, {0.0, 1.01}},
         Limits{
@@ -264,6 +266,30 @@ TEST(FederationSettings, GoTogetherOrDoNot) {
   EXPECT_EQ(refused_key(no_ratios), "ratio.method");  // iw-erm needs some
   EXPECT_EQ(both(no_ratios, [](FederationSettings& settings) { settings.algorithm = "fedavg"; }), fine);
   EXPECT_EQ(refused_key([](FederationSettings& settings) { settings.ratio.method = "auto"; }), fine);
+  const auto refresh = [](FederationSettings& settings) { settings.ratio.refresh = 10; };
+  for (const auto& with : {federated, pooled, bbse}) EXPECT_EQ(both(refresh, with), fine);
+  EXPECT_EQ(both(refresh, goal), fine);
+  EXPECT_EQ(both(refresh, pairwise), "ratio.refresh");
+  EXPECT_EQ(both(refresh, [](FederationSettings& settings) { settings.algorithm = "fedpals"; }), "ratio.refresh");
+  EXPECT_EQ(both(refresh, true_ratios), "ratio.refresh");
+  EXPECT_EQ(both(refresh,
+                 [&](FederationSettings& settings) {
+                   no_ratios(settings);
+                   settings.algorithm = "fedavg";
+                 }),
+            "ratio.refresh");
+  EXPECT_EQ(both(refresh,
+                 [&](FederationSettings& settings) {
+                   goal(settings);
+                   without_shift(settings);
+                 }),
+            "ratio.refresh");
+  EXPECT_EQ(both(refresh,
+                 [](FederationSettings& settings) {
+                   settings.step = {.rule = StepRule::kTheorem, .smoothness = 1.0};
+                   settings.server = {.optimiser = "sgd", .weight_decay = 0.0};
+                 }),
+            "ratio.refresh");
 }
 
 }  // namespace

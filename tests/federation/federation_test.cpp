@@ -260,10 +260,10 @@ TEST(Federation, PutsMNumbersOfTrafficForRatiosOnTopOfTraining) {
   EXPECT_EQ(ratio.rounds, 2);
   EXPECT_EQ(ratio.traffic.up, nodes * (2 * answer_header + 8 * m + (2 + 8 * 2) + 8 * 2 + 1));
   EXPECT_EQ(ratio.traffic.down, nodes * (2 * request_header + 2 * 1 + 8 * (m + 1)));
-  // Training: weights of logistic regression, 2 x 3 + 3, both ways; down also a number of steps and a flag.
+  // Training: weights of logistic regression, 2 x 3 + 3, both ways; down also a number of steps, a flag and a round.
   const PhaseCost& training = phase(state, "training");
   EXPECT_EQ(training.rounds, 4);
-  EXPECT_EQ(training.traffic.down, 4 * nodes * (request_header + 4 + 1 + 4 * 9));
+  EXPECT_EQ(training.traffic.down, 4 * nodes * (request_header + 4 + 1 + 4 + 4 * 9));
   EXPECT_EQ(training.traffic.up, 4 * nodes * (answer_header + 4 * 9 + 8 * 2));
 }
 

@@ -82,7 +82,7 @@ TEST_F(NodeProgramTest, ShakesHandsOnlyWithACoordinatorThatMeansTheSame) {
   other = hello();
   other.settings = "changed";
   EXPECT_THAT(refusal(TaskKind::kHello, to_bytes(other)), HasSubstr("or its settings have changed"));
-  EXPECT_THAT(refusal(TaskKind::kEvaluate, {}, std::vector<float>(9)),
+  EXPECT_THAT(refusal(TaskKind::kEvaluate, to_bytes(Evaluate::Request{}), std::vector<float>(9)),
               HasSubstr("nothing of the beginning of this run"));
   Agree::Request agree = agreement();
   agree.mean.push_back(0.0F);
@@ -118,7 +118,8 @@ TEST_F(NodeProgramTest, RefusesMessagesThatMakeNoSense) {
               HasSubstr("a scale or bias beyond 1e+100"));
   EXPECT_THAT(refusal(TaskKind::kAssess, assess(half, ones), std::vector<float>(8)),
               HasSubstr("8 weights, expected 9"));
-  EXPECT_THAT(refusal(TaskKind::kHeldOut, {}, nine), HasSubstr("asked for a predictor, and the settings of this run"));
+  EXPECT_THAT(refusal(TaskKind::kHeldOut, to_bytes(HeldOut::Request{}), nine),
+              HasSubstr("asked for a predictor, and the settings of this run"));
   const auto mixture = [&](double examples, const Eigen::VectorXd& price) {
     return refusal(TaskKind::kMixture, to_bytes(Mixture::Request{.examples = examples, .level = 1.0, .price = price}));
   };
@@ -134,7 +135,7 @@ TEST_F(NodeProgramTest, RefusesMessagesThatMakeNoSense) {
               HasSubstr("asked for 1000001 steps in a round, expected at most 1000000"));
   EXPECT_THAT(refusal(TaskKind::kTrain, to_bytes(Train::Request{.rate = -0.5}), nine),
               HasSubstr("asked for steps of length -0.5, expected a number above 0"));
-  EXPECT_THAT(refusal(TaskKind::kEvaluate, {}), HasSubstr("0 weights, expected 9"));
+  EXPECT_THAT(refusal(TaskKind::kEvaluate, to_bytes(Evaluate::Request{})), HasSubstr("0 weights, expected 9"));
 }
 
 class NodeOfAFederatedPredictor : public NodeProgramTest {
@@ -178,7 +179,8 @@ TEST_F(NodeOfAFederatedPredictor, RefusesMessagesThatMakeNoSense) {
   EXPECT_THAT(calibrate([&](auto& one) { one.parameters = eight; }), HasSubstr("8 parameters of 1 fits, expected 13"));
   EXPECT_THAT(calibrate([](auto& one) { one.left_out.clear(); }), HasSubstr("13 parameters of 0 fits"));
   EXPECT_THAT(calibrate([](auto& one) { one.left_out[0] = 6; }), HasSubstr("leaves out fold 6 of 5"));
-  EXPECT_THAT(refusal(TaskKind::kHeldOut, {}, std::vector<float>(8)), HasSubstr("8 weights, expected 9"));
+  EXPECT_THAT(refusal(TaskKind::kHeldOut, to_bytes(HeldOut::Request{}), std::vector<float>(8)),
+              HasSubstr("8 weights, expected 9"));
 }
 
 TEST_F(NodeProgramTest, AddsNoMoreToASumThanAllNodesTogetherCan) {
@@ -230,6 +232,52 @@ TEST_F(FedPalsNode, WeighsWhatTheLastQuestionGaveIt) {
   EXPECT_NEAR(weight_after(0.5), 0.5 * (0.5 - 0.2 - 0.1), 1e-15);
   EXPECT_EQ(weight_after(-1.0), 0x1p-60);  // an answer must weigh something
   EXPECT_EQ(weight_after(1e6), 2.0);
+}
+
+class EstimatingNode : public NodeProgramTest {
+ protected:
+  explicit EstimatingNode(int refresh = 0) : NodeProgramTest(estimating(refresh)) { shake_hands(); }
+  static FederationSettings estimating(int refresh) {
+    FederationSettings settings = weighted_settings("mlls");
+    settings.ratio.refresh = refresh;
+    return settings;
+  }
+  static TargetTogether::Request about_the_model() {
+    const Eigen::Vector3d ones = Eigen::Vector3d::Ones();
+    return {.net = AskedNet::kModel, .prior = ones / 3.0, .scale = ones, .bias = 0.0 * ones};
+  }
+  static Addressee weighed(const Eigen::VectorXd& values) { return {.own = to_bytes(Ratio::Own{values})}; }
+  const std::vector<float> nine_ = std::vector<float>(9);
+};
+
+TEST_F(EstimatingNode, SaysNothingOfTheModelWhereNothingIsRefreshed) {
+  const char* why = "it was asked what the model says of its examples, and this run refreshes no ratios";
+  EXPECT_EQ(refusal(TaskKind::kHeldOut, to_bytes(HeldOut::Request{AskedNet::kModel}), nine_), why);
+  EXPECT_EQ(refusal(TaskKind::kTargetTogether, to_bytes(about_the_model()), nine_), why);
+  EXPECT_THAT(refusal(TaskKind::kHeldOut, {std::byte{2}}, nine_), HasSubstr("a kind that is not known"));
+}
+
+class RefreshingNode : public EstimatingNode {
+ protected:
+  RefreshingNode() : EstimatingNode(/*refresh=*/3) {}
+};
+
+TEST_F(RefreshingNode, TrainsWithTheWeightsOfTheRoundThatCounts) {
+  const auto train = [&](std::uint32_t round) {
+    return ask(TaskKind::kTrain, to_bytes(Train::Request{.weighed = round}), nine_).weights;
+  };
+  round_ = 0;
+  ask(TaskKind::kRatio, {std::byte{1}}, {}, weighed(Eigen::Vector3d(1, 1, 1)));
+  round_ = 3;
+  ask(TaskKind::kRatio, {std::byte{1}}, {}, weighed(Eigen::Vector3d(5, 1, 0)));
+  round_ = 4;
+  EXPECT_NE(train(0), train(3));
+  EXPECT_THAT(refusal(TaskKind::kTrain, to_bytes(Train::Request{.weighed = 6}), nine_),
+              HasSubstr("before it had its importance weights"));
+  EXPECT_THAT(refusal(TaskKind::kHeldOut, to_bytes(HeldOut::Request{AskedNet::kModel}), std::vector<float>(8)),
+              HasSubstr("8 weights, expected 9"));
+  EXPECT_THAT(refusal(TaskKind::kTargetTogether, to_bytes(about_the_model()), std::vector<float>(10)),
+              HasSubstr("10 weights, expected 9"));
 }
 
 class ScaffoldNode : public NodeProgramTest {

@@ -27,6 +27,15 @@ enum class TaskKind : std::uint32_t {
   kEvaluate,
 };
 
+/// The net that a question is about, whose weights come with it.
+enum class AskedNet : std::uint8_t {
+  kPredictor,  // that all train before the model
+  kModel,      // while it is being trained; `round` of the request says how many rounds are done
+};
+constexpr AskedNet last_of(AskedNet) {
+  return AskedNet::kModel;
+}
+
 /// The shares of classes in a target, and nothing else.
 struct TargetSums {
   Eigen::VectorXd target;  // (m) q_k, which leaves a node as a summand only
@@ -254,7 +263,8 @@ struct Assess {
   using Report = EstimateReport;  // the error is that of a node's own predictor alone
 };
 
-/// Phase 2: every node turns a numerator into its importance weights.
+/// Phase 2: every node turns a numerator into its importance weights, and keeps them under the request's round: how
+/// many rounds of training were done when they were made.
 struct Ratio {
   static constexpr TaskKind kTask = TaskKind::kRatio;
   enum class Kind : std::uint8_t {
@@ -332,11 +342,18 @@ struct TrainPredictor {
   using Report = Nothing;
 };
 
-/// What a federated predictor, whose weights the request has, says of the examples that it does not train on. Lists of
-/// m numbers stand one behind the other.
+/// What a net that all train says of the examples that it does not train on. Lists of m numbers stand one behind the
+/// other.
 struct HeldOut {
   static constexpr TaskKind kTask = TaskKind::kHeldOut;
-  using Request = Nothing;
+  struct Request {
+    AskedNet net = AskedNet::kPredictor;
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.net);
+    }
+  };
   using Own = Nothing;
   struct HeldOutSums {
     Eigen::VectorXd of_fold;    // (m folds) examples of each class in a fold, / Join::kCountUnit
@@ -357,7 +374,7 @@ struct HeldOut {
   using Report = Nothing;
 };
 
-/// A step of the calibration of a federated predictor: the losses of several candidates and their derivatives
+/// A step of the calibration of the net that HeldOut was about: the losses of several candidates and their derivatives
 /// (core/calibration/pooled_calibration.hpp).
 struct Calibrate {
   static constexpr TaskKind kTask = TaskKind::kCalibrate;
@@ -396,11 +413,13 @@ struct Calibrate {
   using Report = Nothing;
 };
 
-/// Alg. 2 line 4 with a predictor that all trained together, and calibrated together.
+/// Alg. 2 line 4 with a net that all trained together, and calibrated together. A node keeps its q_k under the
+/// request's round, as it keeps weights.
 struct TargetTogether {
   static constexpr TaskKind kTask = TaskKind::kTargetTogether;
   struct Request {
-    Eigen::VectorXd prior;          // (m) that it was trained on
+    AskedNet net = AskedNet::kPredictor;
+    Eigen::VectorXd prior;          // (m) that its calibrated probabilities take for granted
     Eigen::VectorXd scale, bias;    // (m) of its calibration
     Eigen::VectorXd mixing;         // (m m) or empty
     Eigen::VectorXd covariance;     // (p p) of its parameters, or empty where nothing was fitted
@@ -410,7 +429,7 @@ struct TargetTogether {
 
     template <typename Self, typename Visit>
     static void fields(Self& self, Visit& visit) {
-      visit(self.prior, self.scale, self.bias, self.mixing, self.covariance, self.examples, self.conditional,
+      visit(self.net, self.prior, self.scale, self.bias, self.mixing, self.covariance, self.examples, self.conditional,
             self.conditional_f);
     }
   };
@@ -475,10 +494,11 @@ struct Train {
   struct Request {
     std::uint32_t steps = 0;     // 0: as many as the settings say
     std::optional<double> rate;  // without it as the settings say
+    std::uint32_t weighed = 0;   // the round under which the node keeps the importance weights that count
 
     template <typename Self, typename Visit>
     static void fields(Self& self, Visit& visit) {
-      visit(self.steps, self.rate);
+      visit(self.steps, self.rate, self.weighed);
     }
   };
   using Own = Nothing;
@@ -490,7 +510,14 @@ struct Train {
 /// How the model does at each node.
 struct Evaluate {
   static constexpr TaskKind kTask = TaskKind::kEvaluate;
-  using Request = Nothing;
+  struct Request {
+    std::uint32_t weighed = 0;  // as in Train: the round under which the node keeps the q_k that counts
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.weighed);
+    }
+  };
   using Own = Nothing;
   template <typename>
   using Sums = Nothing;

@@ -176,7 +176,8 @@ template <typename MakeCell>
 Table cost_table(const ComparisonResult& result, const char* name, const Column& like, const MakeCell& cell) {
   Table table{.columns = {text_column(name, "run")}};
   std::vector<std::string> phases;
-  for (const char* phase : {phase::kJoin, phase::kPredictor, phase::kRatio, phase::kTraining, phase::kEvaluation}) {
+  for (const char* phase :
+       {phase::kJoin, phase::kPredictor, phase::kRatio, phase::kTraining, phase::kRefresh, phase::kEvaluation}) {
     if (!any_row(result, [&](const RowResult& row) {
           const auto costs = first_costs(row);
           return std::any_of(costs.begin(), costs.end(), [&](const PhaseCost& cost) { return cost.name == phase; });

@@ -534,6 +534,14 @@ const std::vector<SchemaRow>& schema_rows() {
       number("ratio.goal-node", "train for the risk of this node alone, counted from 1; 0: for that of all nodes"),
       flag("ratio", "goal-shift", "with false, the test mix of the goal node is taken to be its training mix",
            field(&RatioSettings::goal_shift)),
+      number("ratio.refresh",
+             "every so many rounds of training the model takes the predictor's place: it is calibrated on the held-out "
+             "examples of all nodes, which it then does not train on, ratios are estimated with it and weights made "
+             "anew; 0: never"),
+      number(
+          "ratio.floor",
+          "with refresh, the share of the pooled training mix in what weights aim at, so that a class whose estimate "
+          "is 0 is still trained on and can come back"),
 
       number("run.target-holdout",
              "the part of a node's test examples that ratios are estimated on, while the rest is evaluated on; 0: all "

@@ -90,6 +90,7 @@ Json state_json(const FederationState& state) {
             {"zero_parameters", json_number(state.zeros)},
             {"left_out", state.left_out},
             {"ratios", Json::array()},
+            {"weighings", Json::array()},
             {"phases", Json::array()},
             {"absences", Json::array()},
             {"memory_at_nodes", state.memory_at_nodes},
@@ -106,6 +107,11 @@ Json state_json(const FederationState& state) {
                               {"truth", json_numbers(one.truth)},
                               {"p_value", json_number(one.p_value)},
                               {"seconds", one.seconds}});
+  for (const Weighing& one : state.weighings)
+    json["weighings"].push_back({{"round", one.round},
+                                 {"target_error", json_number(one.target_error)},
+                                 {"doubtful_nodes", one.doubtful},
+                                 {"skipped", one.skipped}});
   for (const PhaseCost& phase : state.phases)
     json["phases"].push_back({{"name", phase.name},
                               {"rounds", phase.rounds},
@@ -152,6 +158,11 @@ FederationState state_of(const Json& json) {
                             .high = vector_of(one, "high"),
                             .truth = vector_of(one, "truth"),
                             .p_value = number(one.value("p_value", Json()))});
+  for (const Json& one : json.value("weighings", Json::array()))
+    state.weighings.push_back({.round = one.at("round").get<int>(),
+                               .target_error = number(one.at("target_error")),
+                               .doubtful = one.at("doubtful_nodes").get<Index>(),
+                               .skipped = one.at("skipped").get<std::string>()});
   for (const Json& phase : json.at("phases"))
     state.phases.push_back({.name = phase.at("name").get<std::string>(),
                             .rounds = phase.at("rounds").get<Index>(),

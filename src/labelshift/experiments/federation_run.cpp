@@ -357,7 +357,7 @@ class RunWatch {
         some_estimates_ || (stage == phase::kRatio && done > 0.0 && ratio.estimated() &&
                             ratio.predictor == PredictorScope::kLocal && ratio.exchange == RatioExchange::kLocal);
     if (Clock::now() - saved_ > kSaveInterval) save_estimates();  // of the nodes that are here
-    if (stage == phase::kEvaluation && ready_)
+    if ((stage == phase::kEvaluation || stage == phase::kRefresh) && ready_)
       stage = phase::kTraining;  // a moment's interruption of it
     else
       trained_ = done;

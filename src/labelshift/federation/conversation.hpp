@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,6 +47,8 @@ class Conversation {
       if (!std::binary_search(left_out_.begin(), left_out_.end(), node)) all_.push_back(node);
   }
   const AnswerFacts& facts() const { return facts_; }
+  /// How long everybody is waited for from now on; nothing: as long as the engine does.
+  void wait_for_everybody(std::optional<Patience::Duration> most) { for_everybody_ = most; }
 
   /// What an exchange is part of, and how far that is before it and by it.
   struct Place {
@@ -93,7 +96,7 @@ class Conversation {
   /// The same where everybody is needed: throws what the lowest node did wrong.
   template <typename Task>
   TaskOutcome<Task> ask_everybody(const Place& place, Ask<Task> what) {
-    TaskOutcome<Task> outcome = ask<Task>(place, std::move(what), {});
+    TaskOutcome<Task> outcome = ask<Task>(place, std::move(what), {.give_up = for_everybody_});
     if (!outcome.failed.empty()) outcome.failed.front().raise();
     return outcome;
   }
@@ -121,6 +124,7 @@ class Conversation {
   const FederationHooks& hooks_;
   FederationState& state_;
   std::vector<Index> all_, left_out_;
+  std::optional<Patience::Duration> for_everybody_;
   std::vector<std::uint64_t> saved_;    // (K) state_.counted when it was last saved
   std::vector<std::uint64_t> durable_;  // (K) of state_.counted, what is safe
 };

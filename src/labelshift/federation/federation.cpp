@@ -111,6 +111,11 @@ class Coordinator {
           fmt::format("{} needs every node in every round, so a round waits for those that are away, whatever the "
                       "quorum",
                       settings_.algorithm));
+    if (settings_.ratio.refresh >= settings_.rounds)
+      warn(
+          fmt::format("weights are never refreshed, since training has {} rounds and ratio.refresh is {}; the examples "
+                      "that nodes hold out for it are not trained on all the same",
+                      settings_.rounds, settings_.ratio.refresh));
     const TaskOutcome<Agree> agreed = agree(model_schema(*net, *algorithm), all());
     weigh(*algorithm, joined);
     if (const AnswerFacts& facts = conversation_.facts(); facts.codec)
@@ -155,6 +160,45 @@ class Coordinator {
       run_ratio_phase(settings_, task_, census_of(joined), algorithm.mixture_penalty(), conversation_, state_);
   }
 
+  /// Whether weights are to be made anew before the next round. One that was skipped is not tried again.
+  bool refresh_is_due() const {
+    const int every = settings_.ratio.refresh;
+    return every > 0 && state_.round > 0 && state_.round % every == 0 &&
+           (state_.weighings.empty() || state_.weighings.back().round != state_.round);
+  }
+
+  /// Phases 1 and 2 again, with the model.
+  void refresh(const FederatedAlgorithm& algorithm) {
+    const std::span<const float> model = algorithm.weights();
+    refresh_ratios(settings_, task_, census_of(join(phase::kRefresh)), conversation_, {model.begin(), model.end()},
+                   state_.round, state_);
+    state_.left_out = conversation_.left_out();
+  }
+
+  /// Needs everybody, as phases 1 and 2 do. Where rounds go on without some, they go on with the weights they have; and
+  /// so they do where the data do not allow an estimate at this time.
+  void refresh_if_due(const FederatedAlgorithm& algorithm) {
+    if (!refresh_is_due()) return;
+    const std::vector<Index> left_out = conversation_.left_out();
+    const bool quorum = settings_.patience.quorum > 0;
+    const Index goal = settings_.ratio.goal_node - 1;
+    if (const auto out = all_of(left_out_now(), left_out); std::binary_search(out.begin(), out.end(), goal)) {
+      state_.weighings.push_back(
+          {.round = state_.round, .skipped = who(goal) + ", whose risk is the goal, is left out"});
+      return;
+    }
+    if (quorum) conversation_.wait_for_everybody(settings_.patience.deadline);
+    try {
+      with_everybody([&] { return all_of(left_out_now(), left_out); }, [&] { refresh(algorithm); });
+    } catch (const Error& error) {
+      const bool of_data = error.kind() == ErrorKind::kInput;
+      if (!(quorum || of_data) || error.kind() == ErrorKind::kUsage) throw;
+      state_.weighings.push_back({.round = state_.round, .skipped = error.what()});
+    }
+    conversation_.wait_for_everybody({});
+    conversation_.leave_out(left_out);  // what has changed is for the next round to follow
+  }
+
   /// Between two rounds, follows what the operator says of who takes part.
   void follow_operator(const FederatedAlgorithm& algorithm, const std::string& schema) {
     const std::vector<Index> before = conversation_.left_out();
@@ -173,7 +217,10 @@ class Coordinator {
                      const TaskOutcome<Join> joined = join();
                      warn_of_nodes(joined);
                      state_.estimates_kept = true;
-                     weigh(algorithm, joined);
+                     if (weighed_round(state_) > 0)
+                       refresh(algorithm);  // what the model says is newer than phases 1 and 2
+                     else
+                       weigh(algorithm, joined);
                      state_.left_out = conversation_.left_out();
                    });
     for (const Index node : difference(conversation_.left_out(), before))
@@ -213,19 +260,19 @@ class Coordinator {
     return table ? task_.shape.width : task_.shape.channels;
   }
 
-  TaskOutcome<Join> join() {
+  TaskOutcome<Join> join(const char* phase = phase::kJoin) {
     const Index m = classes();
     const Eigen::VectorXd a_class = Eigen::VectorXd::Zero(m);
     const Request request = request_for<Join>({});
     auto outcome = conversation_.ask_everybody<Join>(
-        {phase::kJoin}, {.request = request,
-                         .nodes = all(),
-                         .sums = {.holders = a_class,
-                                  .tested = a_class,
-                                  .counts = a_class,
-                                  .value_sums = Eigen::VectorXd::Zero(parts() * kValueDigits.digits),
-                                  .value_squares = Eigen::VectorXd::Zero(parts() * kSquareDigits.digits)},
-                         .check = check_join});
+        {phase}, {.request = request,
+                  .nodes = all(),
+                  .sums = {.holders = a_class,
+                           .tested = a_class,
+                           .counts = a_class,
+                           .value_sums = Eigen::VectorXd::Zero(parts() * kValueDigits.digits),
+                           .value_squares = Eigen::VectorXd::Zero(parts() * kSquareDigits.digits)},
+                  .check = check_join});
     const auto& sums = outcome.sums;
     if (!(sums.counts.sum() > 0.0))
       throw Error(ErrorKind::kInput, "no node has a training example; give the nodes some");
@@ -324,10 +371,9 @@ class Coordinator {
       const int round = state_.round + 1;
       request.round = static_cast<std::uint64_t>(round);
       const Train::Request steps = steps_of(*algorithm, round);
-      request.body = to_bytes(steps);
       algorithm->make_request(request.weights);
       const auto done = static_cast<double>(round - 1 - first) / (settings_.rounds - first);
-      auto outcome = run_round(*algorithm, schema, request, std::move(sums),
+      auto outcome = run_round(*algorithm, schema, request, steps, std::move(sums),
                                {phase::kTraining, done, 1.0 / (settings_.rounds - first)});
       algorithm->server_update(outcome.sums);
       check_weights(algorithm->weights(), round);
@@ -344,6 +390,7 @@ class Coordinator {
     if (settings_.regulariser.regularised())
       state_.zeros = static_cast<double>(std::count(state_.parameters.begin(), state_.parameters.end(), 0.0F));
     warn_of_absences();
+    warn_of_weighings();
   }
 
   static void check_weights(std::span<const float> weights, int round) {
@@ -374,6 +421,31 @@ class Coordinator {
       state_.warnings.push_back(fmt::format("{} more nodes took no part in some rounds", named - kNodesNamed));
   }
 
+  void warn_of_weighings() {
+    std::vector<int> skipped;
+    std::string why;
+    const Weighing* last = nullptr;
+    for (const Weighing& one : state_.weighings) {
+      if (one.skipped.empty()) {
+        last = &one;
+        continue;
+      }
+      skipped.push_back(one.round);
+      why = one.skipped;
+    }
+    if (!skipped.empty()) {
+      const std::size_t more = skipped.size() - std::min<std::size_t>(skipped.size(), kNodesNamed);
+      skipped.resize(skipped.size() - more);
+      warn(fmt::format("weights were not refreshed after round {}{}, and those from before stayed: {}",
+                       fmt::join(skipped, ", "), more > 0 ? fmt::format(" and {} more", more) : "", why));
+    }
+    if (last && last->round > 0 && last->doubtful > 0) {
+      const Index goal = settings_.ratio.goal_node > 0 ? 1 : conversation_.nodes() - std::ssize(state_.left_out);
+      warn(doubt_of_estimates(last->doubtful, goal,
+                              fmt::format("where weights were refreshed after round {}, ", last->round)));
+    }
+  }
+
   /// What nodes keep of an algorithm may add up over those that take part. Where others do now, all forget it.
   void begin_anew_in_new_company(FederatedAlgorithm& algorithm, Request& request) {
     if (!algorithm.adds_up()) return;
@@ -393,11 +465,14 @@ class Coordinator {
 
   /// Asks the nodes of a round, and again where the algorithm needs everybody and somebody is missing.
   TaskOutcome<Train> run_round(FederatedAlgorithm& algorithm, const std::string& schema, Request& request,
-                               TrainingSums<double> sums, const Conversation::Place& place) {
+                               Train::Request steps, TrainingSums<double> sums, const Conversation::Place& place) {
     const auto shape = sums.parts.size();
     for (int repeats = 0;; ++repeats) {
+      refresh_if_due(algorithm);
       follow_operator(algorithm, schema);
       begin_anew_in_new_company(algorithm, request);
+      steps.weighed = weighed_round(state_);
+      request.body = to_bytes(steps);
       const std::vector<Index> cohort =
           sample_nodes(settings_, Stream::kCohort, static_cast<int>(request.round), all());
       Patience patience = patience_with(std::ssize(cohort));
@@ -433,7 +508,7 @@ class Coordinator {
 
   void evaluate(const FederatedAlgorithm& algorithm) {
     const std::span<const float> weights = algorithm.weights();
-    const Request request = request_for<Evaluate>({}, static_cast<std::uint64_t>(state_.round),
+    const Request request = request_for<Evaluate>({weighed_round(state_)}, static_cast<std::uint64_t>(state_.round),
                                                   std::vector<float>(weights.begin(), weights.end()));
     // Where training goes on without a node, so does this; nothing is known of that node then.
     const std::vector<Index> left_out = conversation_.left_out();
@@ -478,6 +553,13 @@ FederationState run_federation(const FederationSettings& settings, const Federat
   check_settings(settings, engine.nodes());
   Coordinator(settings, task, engine, hooks, start).run();
   return start;
+}
+
+std::uint32_t weighed_round(const FederationState& state) {
+  int round = 0;
+  for (const Weighing& one : state.weighings)
+    if (one.skipped.empty()) round = std::max(round, one.round);
+  return static_cast<std::uint32_t>(round);
 }
 
 std::unique_ptr<Net> global_model(const FederationSettings& settings, const FederationTask& task,

@@ -51,6 +51,14 @@ struct NodeRatio {
   double p_value = kUnknown;  // that predicted labels bear it out
 };
 
+/// A time at which importance weights were made, or should have been, where the settings have them refreshed.
+struct Weighing {
+  int round = 0;                   // rounds of training that were done; nodes keep the weights under it
+  double target_error = kUnknown;  // of the sum, as in FederationState
+  Index doubtful = 0;              // nodes whose predicted labels do not bear out their estimate
+  std::string skipped;             // why the weights from before stayed; empty: they did not
+};
+
 /// A node without which rounds of training went on.
 struct NodeAbsence {
   Index node = 0;
@@ -63,6 +71,7 @@ namespace phase {
 inline constexpr const char* kJoin = "join";
 inline constexpr const char* kPredictor = "predictor";
 inline constexpr const char* kRatio = "ratio";
+inline constexpr const char* kRefresh = "refresh";  // phases 1 and 2 again, with the model
 inline constexpr const char* kTraining = "training";
 inline constexpr const char* kEvaluation = "evaluation";
 }  // namespace phase
@@ -91,19 +100,23 @@ struct FederationState {
   Eigen::VectorXd target_sum;          // (m) sum_j q_j as it was estimated, or the truth; empty without ratios
   double target_error = kUnknown;      // |sum_j q_j - truth|_1 / K, where test labels tell
   std::vector<NodeRatio> ratios;       // (K) empty without ratios
+  std::vector<Weighing> weighings;     // from that before training on; empty where weights are never refreshed
   double largest_weight = kUnknown;    // r_max, where no node keeps its own to itself
   double effective_share = kUnknown;   // of all training examples: effective by actual number
   double compression_variance = kUnknown;  // q of Thm. F.1, where updates are compressed
   std::optional<TheoremStep> step;         // that a theorem gives, where the settings ask for it
   std::int64_t drawn_steps = 0;            // that each node has taken, where chance decides how many
   double zeros = kUnknown;                 // how many parameters of the model are exactly 0, where it is regularised
-  std::vector<Index> left_out;             // nodes that phases 1 and 2 were done without, in ascending order
+  std::vector<Index> left_out;             // nodes that the weights were made without, in ascending order
   std::vector<PhaseCost> phases;
   std::vector<NodeEvaluation> history;
   std::vector<NodeAbsence> absences;  // in no order
   bool memory_at_nodes = false;       // set by a caller whose nodes keep what they remember themselves
   std::vector<std::string> warnings;  // what the user should know about nodes and classes
 };
+
+/// The round under which nodes keep the importance weights that count.
+std::uint32_t weighed_round(const FederationState& state);
 
 /// A moment at which a federation can be saved.
 struct FederationMoment {

@@ -14,6 +14,27 @@
 #include "labelshift/learning/methods.hpp"
 
 namespace labelshift {
+namespace {
+
+void check_refresh(const FederationSettings& settings) {
+  const RatioSettings& ratio = settings.ratio;
+  const auto refuse = [](bool bad, const char* why) {
+    if (bad) throw SettingError("ratio.refresh", why);
+  };
+  refuse(!ratio.estimated(),
+         "refresh estimates ratios again, and there are none to estimate; give [ratio] a method such as \"vrls\", or "
+         "drop refresh");
+  refuse(ratio.exchange == RatioExchange::kPairwise,
+         "refresh has one model estimate at every node, and exchange = \"pairwise\" is about as many predictors as "
+         "nodes; drop one of the two");
+  refuse(!ratio.goal_shift,
+         "with goal-shift = false nothing is estimated, so there is nothing to refresh; drop one of the two");
+  refuse(settings.step.rule == StepRule::kTheorem,
+         "step = \"theorem\" computes the step from the weights before the first round, and refresh changes them; drop "
+         "one of the two");
+}
+
+}  // namespace
 
 void check_settings(const FederationSettings& settings, Index nodes) {
   const auto need = [](bool good, const char* key, const std::string& message) {
@@ -40,6 +61,7 @@ void check_settings(const FederationSettings& settings, Index nodes) {
          "local-epochs");
   }
   check_theorem_step(settings, nodes);
+  if (ratio.refreshed()) check_refresh(settings);
   if (!ratio.weighted()) return;
   need(ratio.goal_node <= nodes, "ratio.goal-node",
        fmt::format("goal-node is {}, expected a node from 1 to {}, or 0 for all", ratio.goal_node, nodes));

@@ -60,9 +60,12 @@ struct RatioSettings {
   std::optional<double> max_ratio;  // importance weights are cut there
   int goal_node = 0;                // 1, ..., K: weights aim at this node's risk (Table 1); 0: at all nodes'
   bool goal_shift = true;           // false: that node's target prior is taken to be its source prior (No-LS)
+  int refresh = 0;      // rounds of training after which the model takes the predictor's place; 0: it never does
+  double floor = 0.01;  // share of the pooled source prior in what refreshed weights aim at
 
   bool weighted() const { return method != "none"; }
   bool estimated() const { return weighted() && method != "true"; }
+  bool refreshed() const { return refresh > 0; }
 };
 
 /// How the parameters of an update travel from a node.

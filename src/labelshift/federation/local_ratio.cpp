@@ -54,7 +54,7 @@ PredictorRows predictor_rows(const Dataset& data, std::span<const Index> rows, c
   PredictorRows result{.train = {rows.begin(), rows.end()}};
   if (settings.fraction < 1.0)
     result.train = stratified_part(data.labels, rows, data.classes(), Fraction{settings.fraction}, seed);
-  if (!find_method(settings.method).needs_held_out()) return result;
+  if (!settings.refreshed() && !find_method(settings.method).needs_held_out()) return result;
   HoldOut split = hold_out_repeated(data.labels, result.train, data.classes(), Fraction{settings.held_out}, seed);
   result.train = std::move(split.kept);
   result.held_out = std::move(split.held_out);

@@ -14,7 +14,7 @@ namespace labelshift {
 /// What part of a node's training examples its predictor sees.
 struct PredictorRows {
   std::vector<Index> train;
-  std::vector<Index> held_out;  // empty where the method needs none; a class with one example has none here
+  std::vector<Index> held_out;  // empty where nothing needs any; a class with one example has none here
 };
 
 /// A pure function of the settings, the examples and the seed.

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <set>
+#include <string_view>
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/likelihood/sample_summary.hpp"
@@ -46,7 +49,21 @@ NodeParts parts_of(const FederationSettings& settings, const NodeData& has, Inde
   return part;
 }
 
+/// The other way round: the round of an entry of this name, or nothing if it is another's.
+std::optional<std::uint64_t> round_of(std::string_view entry, std::string_view name) {
+  if (entry == name) return 0;
+  std::uint64_t round = 0;
+  if (!entry.starts_with(name) || entry[name.size()] != '-') return std::nullopt;
+  const char* end = entry.data() + entry.size();
+  const auto parsed = std::from_chars(entry.data() + name.size() + 1, end, round);
+  return parsed.ec == std::errc{} && parsed.ptr == end ? std::optional(round) : std::nullopt;
+}
+
 }  // namespace
+
+std::string entry_of(const char* name, std::uint64_t round) {
+  return round == 0 ? name : fmt::format("{}-{}", name, round);
+}
 
 NodeContext::NodeContext(NodeWorker& worker, const NodeCall& call, const NodeData& data, NodeMemory& memory)
     : worker_(worker), call_(call), data_(data), memory_(memory) {}
@@ -61,6 +78,18 @@ const PredictorRows& NodeContext::predictor_rows() {
   return worker_.predictor_rows_.get(node(), [&] {
     return labelshift::predictor_rows(train_data(), parts().train, settings().ratio,
                                       node_seed(settings().seed, Stream::kLocalPredictor, node()));
+  });
+}
+
+const std::vector<Index>& NodeContext::model_rows() {
+  if (!settings().ratio.refreshed()) return parts().train;
+  return worker_.model_rows_.get(node(), [&] {
+    const std::vector<Index>& held_out = predictor_rows().held_out;
+    const std::set<Index> taken(held_out.begin(), held_out.end());
+    std::vector<Index> rows;
+    for (const Index row : parts().train)
+      if (!taken.contains(row)) rows.push_back(row);
+    return rows;
   });
 }
 
@@ -121,7 +150,17 @@ const FederatedAlgorithm& NodeContext::algorithm() {
   return *worker_.algorithm_;
 }
 
-std::optional<VectorXd> NodeContext::class_numbers(const char* name) const {
+Net& NodeContext::asked_model() {
+  const FederatedAlgorithm& how = algorithm();
+  SharedNet& asked = model();
+  asked.take(call_.request.weights, call_.serial);
+  NamedParts kept;
+  if (how.has_memory()) kept = recall_round(memory_, call_.to.counted);
+  how.personalise(asked, kept);
+  return asked.net();
+}
+
+std::optional<VectorXd> NodeContext::class_numbers(const std::string& name) const {
   auto found = recall<ClassNumbers>(memory_, name);
   if (!found) return std::nullopt;
   if (found->values.size() != classes() || (found->values.array() < 0.0).any())
@@ -133,15 +172,23 @@ std::optional<VectorXd> NodeContext::class_numbers(const char* name) const {
   return std::move(found->values);
 }
 
-void NodeContext::remember_class_numbers(const char* name, const VectorXd& values) {
+void NodeContext::remember_class_numbers(const std::string& name, const VectorXd& values) {
   remember(memory_, name, ClassNumbers{values});
 }
 
-std::vector<float> NodeContext::class_weights(const char* name) const {
+std::vector<float> NodeContext::class_weights(const std::string& name) const {
   const std::optional<VectorXd> found = class_numbers(name);
   if (!found) return {};
   const Eigen::VectorXf rounded = found->cast<float>();
   return {rounded.begin(), rounded.end()};
+}
+
+void NodeContext::forget_entries_before(std::uint64_t round) {
+  // A checkpoint of this very round was written before these entries were made.
+  if (round == 0 || call_.to.durable <= round) return;
+  for (const char* name : {kRatioEntry, kTargetEntry})
+    for (const std::string& entry : memory_.names(name))
+      if (const auto made = round_of(entry, name); made && *made < round) memory_.erase(entry);
 }
 
 }  // namespace labelshift

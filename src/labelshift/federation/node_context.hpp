@@ -18,7 +18,7 @@ namespace labelshift {
 
 /// A node's examples and what each is for.
 struct NodeParts {
-  std::vector<Index> train;
+  std::vector<Index> train;     // of the model and of predictors
   std::vector<Index> held_out;  // of the source, for the reweighted accuracy
   std::vector<Index> estimate;  // of the target
   std::vector<Index> evaluate;  // of the target
@@ -72,10 +72,14 @@ struct MixtureWeight {
 inline constexpr const char* kMixtureEntry = "mixture";
 
 inline constexpr const char* kHeldOutEntry = "held-out";
-inline constexpr const char* kRatioEntry = "ratio";        // importance weights
+inline constexpr const char* kRatioEntry = "ratio";        // importance weights; of a refresh, see entry_of()
 inline constexpr const char* kBalanceEntry = "balance";    // class-balancing weights for a federated predictor
-inline constexpr const char* kTargetEntry = "target";      // q_k
+inline constexpr const char* kTargetEntry = "target";      // q_k; of a refresh, see entry_of()
 inline constexpr const char* kEstimateEntry = "estimate";  // q_k as a node's own predictor saw it, before phase 1 ended
+
+/// The name of an entry that was made when so many rounds of training were done. Each is kept apart, since a
+/// coordinator that goes back to a checkpoint asks for what counted then.
+std::string entry_of(const char* name, std::uint64_t round);
 
 /// A value for each of the last nodes that a worker met; it does not grow with the number of nodes.
 template <typename Value>
@@ -108,6 +112,7 @@ class NodeWorker {
   std::unique_ptr<FederatedAlgorithm> algorithm_;
   RecentNodes<NodeParts> parts_;
   RecentNodes<PredictorRows> predictor_rows_;
+  RecentNodes<std::vector<Index>> model_rows_;
 };
 
 /// One node while it answers: its data, its memory, and the tools of the worker that does its work. It sees nothing of
@@ -126,8 +131,11 @@ class NodeContext {
   std::span<const Index> test_rows() const { return data_.test_rows; }
   Index classes() const { return train_data().classes(); }
   const NodeParts& parts();
-  /// Its examples for the federated predictor.
+  /// Its examples for the predictor.
   const PredictorRows& predictor_rows();
+  /// Its examples for the model: all for training, but where ratios are refreshed those that the model is calibrated
+  /// on, which are the predictor's held-out ones.
+  const std::vector<Index>& model_rows();
 
   Eigen::VectorXd source_prior(std::span<const Index> rows) const;
   bool has_truth() const { return !test_data().labels.empty() && !test_rows().empty(); }
@@ -139,13 +147,18 @@ class NodeContext {
   NetSpec spec_of(const NetChoice& choice) const;
   SharedNet& model();
   SharedNet& predictor();
+  /// The model with the weights of this call's request, and with what is the node's own.
+  Net& asked_model();
   const FederatedAlgorithm& algorithm();
 
   /// What it remembers under a name; nothing if nothing yet. Throws Error{kInput} if that is not a number a class.
-  std::optional<Eigen::VectorXd> class_numbers(const char* name) const;
-  void remember_class_numbers(const char* name, const Eigen::VectorXd& values);
+  std::optional<Eigen::VectorXd> class_numbers(const std::string& name) const;
+  void remember_class_numbers(const std::string& name, const Eigen::VectorXd& values);
   /// The same as float32, or empty.
-  std::vector<float> class_weights(const char* name) const;
+  std::vector<float> class_weights(const std::string& name) const;
+  /// Forgets importance weights and q_k that were made before those of `round`, which count, once no coordinator can go
+  /// back to them.
+  void forget_entries_before(std::uint64_t round);
 
  private:
   NodeWorker& worker_;

@@ -73,6 +73,24 @@ VectorXd estimate_with(NodeContext& node, const VectorXd& prior, const Calibrati
                                node.parts().estimate);
 }
 
+/// Where to keep what is made by this call. Without refreshes there is nothing to keep apart.
+std::string made_entry(const NodeContext& node, const char* name) {
+  return entry_of(name, node.settings().ratio.refreshed() ? node.call().request.round : 0);
+}
+
+/// The net that a request is about, with the weights that came with it.
+Net& asked_net(NodeContext& node, AskedNet which) {
+  if (which == AskedNet::kModel) {
+    if (!node.settings().ratio.refreshed())
+      throw Error(ErrorKind::kPeer,
+                  "it was asked what the model says of its examples, and this run refreshes no ratios");
+    return node.asked_model();
+  }
+  SharedNet& predictor = node.predictor();
+  predictor.take(node.call().request.weights, node.call().serial);
+  return predictor.net();
+}
+
 /// What test labels say beside an estimate, and the estimate itself: for a simulation.
 EstimateReport::Details details_of(const NodeContext& node, const VectorXd& q) {
   return {.estimate = q, .truth = node.has_truth() ? node.true_target() : VectorXd()};
@@ -119,7 +137,7 @@ TaskAnswer<Target> answer(NodeContext& node, const Target::Request& request) {
       q = node.true_target();
       break;
     case Target::Kind::kSource:
-      q = node.source_prior(node.parts().train);
+      q = node.source_prior(node.model_rows());
       break;
     case Target::Kind::kEstimate:
       q = local_estimate(node);
@@ -185,14 +203,14 @@ TaskAnswer<Ratio> answer(NodeContext& node, const Ratio::Request& request, const
   check_numbers(own.values, m, "a ratio");
   VectorXd weights = own.values;
   const bool balance = request.kind == Ratio::Kind::kBalance;
-  const std::vector<Index>& rows = balance ? node.predictor_rows().train : node.parts().train;
+  const std::vector<Index>& rows = balance ? node.predictor_rows().train : node.model_rows();
   const VectorXd prior = node.source_prior(rows);
   const std::optional<double> most = node.settings().ratio.max_ratio;
   for (Index c = 0; c < m; ++c) {
     if (request.kind != Ratio::Kind::kRatio) weights[c] = prior[c] > 0.0 ? weights[c] / prior[c] : 0.0;
     if (!balance && most) weights[c] = std::min(weights[c], *most);
   }
-  node.remember_class_numbers(balance ? kBalanceEntry : kRatioEntry, weights);
+  node.remember_class_numbers(balance ? kBalanceEntry : made_entry(node, kRatioEntry), weights);
   TaskAnswer<Ratio> answer;
   Ratio::Details& details = answer.report.details.emplace();
   for (Index c = 0; c < m; ++c)
@@ -226,15 +244,14 @@ TaskAnswer<TrainPredictor> answer(NodeContext& node, const TrainPredictor::Reque
   return answer;
 }
 
-TaskAnswer<HeldOut> answer(NodeContext& node, const HeldOut&) {
+TaskAnswer<HeldOut> answer(NodeContext& node, const HeldOut::Request& request) {
   const Index m = node.classes();
   const std::vector<Index>& rows = node.predictor_rows().held_out;
   TaskAnswer<HeldOut> answer;
   HeldOut::HeldOutSums& sums = answer.sums;
   sums.of_fold = VectorXd::Zero(m * kPooledFolds);
   sums.predicted = sums.soft = VectorXd::Zero(m * m);
-  node.predictor().take(node.call().request.weights, node.call().serial);
-  HeldOutScores scores{.values = log_scores_of(node.predictor().net(), node.train_data(), rows)};
+  HeldOutScores scores{.values = log_scores_of(asked_net(node, request.net), node.train_data(), rows)};
   const std::vector<int> labels = labels_of(node.train_data(), rows);
   const std::vector<Index> folds = folds_of(node, labels);
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -285,11 +302,10 @@ TaskAnswer<TargetTogether> answer(NodeContext& node, const TargetTogether::Reque
   check_prior(request.prior, m);
   check_together(request, m);
   node.memory().erase(kHeldOutEntry);
-  node.predictor().take(node.call().request.weights, node.call().serial);
   const TogetherEstimate found =
-      estimate_together(node.predictor().net(), request, find_method(node.settings().ratio.method).estimator,
+      estimate_together(asked_net(node, request.net), request, find_method(node.settings().ratio.method).estimator,
                         node.test_data(), node.parts().estimate);
-  node.remember_class_numbers(kTargetEntry, found.prior);
+  node.remember_class_numbers(made_entry(node, kTargetEntry), found.prior);
   TaskAnswer<TargetTogether> answer;
   answer.sums.target = found.prior;
   answer.report = {.prior_error = node.prior_error(found.prior), .seconds = watch.seconds()};

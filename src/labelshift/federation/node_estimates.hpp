@@ -12,7 +12,7 @@ TaskAnswer<Share> answer(NodeContext& node, const Share&);
 TaskAnswer<Assess> answer(NodeContext& node, const Assess::Request& request);
 TaskAnswer<Ratio> answer(NodeContext& node, const Ratio::Request& request, const Ratio::Own& own);
 TaskAnswer<TrainPredictor> answer(NodeContext& node, const TrainPredictor::Request& request);
-TaskAnswer<HeldOut> answer(NodeContext& node, const HeldOut&);
+TaskAnswer<HeldOut> answer(NodeContext& node, const HeldOut::Request& request);
 TaskAnswer<Calibrate> answer(NodeContext& node, const Calibrate::Request& request);
 TaskAnswer<TargetTogether> answer(NodeContext& node, const TargetTogether::Request& request);
 TaskAnswer<Mixture> answer(NodeContext& node, const Mixture::Request& request);

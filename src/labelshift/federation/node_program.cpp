@@ -43,7 +43,7 @@ TaskAnswer<Hello> answer(NodeContext& node, const Hello::Request& hello) {
 
 TaskAnswer<Join> answer(NodeContext& node, const Join&) {
   const Dataset& data = node.train_data();
-  const std::vector<Index>& rows = node.parts().train;
+  const std::vector<Index>& rows = node.model_rows();
   const Index m = node.classes();
   const std::vector<Index> counts = class_counts(data.labels, rows, m);
   const ValueSums values = value_sums(data, rows);
@@ -79,7 +79,7 @@ TaskAnswer<Agree> answer(NodeContext& node, const Agree::Request& request) {
   TaskAnswer<Agree> result;
   if (asks_for_squares(node.settings()))
     result.report.largest_square =
-        largest_square(node.train_data(), node.parts().train, {.mean = request.mean, .scale = request.scale});
+        largest_square(node.train_data(), node.model_rows(), {.mean = request.mean, .scale = request.scale});
   return result;
 }
 
@@ -111,7 +111,7 @@ class Program : public NodeProgram {
       case TaskKind::kTrainPredictor:
         return with_request<TrainPredictor>(node);
       case TaskKind::kHeldOut:
-        return to_answer<HeldOut>(answer(node, HeldOut{}), nodes_of(node));
+        return with_request<HeldOut>(node, nodes_of(node));
       case TaskKind::kCalibrate:
         return with_request<Calibrate>(node, nodes_of(node));
       case TaskKind::kTargetTogether:
@@ -121,7 +121,7 @@ class Program : public NodeProgram {
       case TaskKind::kTrain:
         return answer(node, from_bytes<Train::Request>(call.request.body), codec_.get());
       case TaskKind::kEvaluate:
-        return to_answer<Evaluate>(answer(node, Evaluate{}));
+        return with_request<Evaluate>(node);
     }
     throw Error(ErrorKind::kPeer,
                 fmt::format("there is no task {}; does the coordinator run this version?", call.request.task));

@@ -39,20 +39,20 @@ LocalSettings local_steps(LocalSettings local, const Train::Request& request) {
 /// What the node counts for among the others in training.
 double weight_of(NodeContext& node, bool mixture) {
   if (!mixture)
-    return node.settings().weighting == Weighting::kPooled ? static_cast<double>(node.parts().train.size()) : 1.0;
+    return node.settings().weighting == Weighting::kPooled ? static_cast<double>(node.model_rows().size()) : 1.0;
   const auto weight = recall<MixtureWeight>(node.memory(), kMixtureEntry);
   if (!weight) throw Error(ErrorKind::kPeer, "it was asked to train before it had its weight among the nodes");
   return std::max(weight->value, kLeastMixtureWeight);
 }
 
 /// Accuracy on held-out source examples, weighted by q_k / p_k^tr: sum w a / sum w, and its standard error.
-std::optional<Evaluate::Reweighted> reweighted(NodeContext& node, Net& net) {
-  const std::optional<VectorXd> q = node.class_numbers(kTargetEntry);
+std::optional<Evaluate::Reweighted> reweighted(NodeContext& node, Net& net, std::uint64_t weighed) {
+  const std::optional<VectorXd> q = node.class_numbers(entry_of(kTargetEntry, weighed));
   const std::vector<Index>& rows = node.parts().held_out;
   if (!q || rows.empty()) return std::nullopt;
   // A node's own predictor cannot see a class that the node lacks, so q says that none of its targets are of it.
   const RatioSettings& ratio = node.settings().ratio;
-  const bool own = ratio.estimated() && ratio.predictor == PredictorScope::kLocal;
+  const bool own = ratio.estimated() && ratio.predictor == PredictorScope::kLocal && weighed == 0;
   if (own && (node.source_prior(node.parts().train).array() == 0.0).any()) return std::nullopt;
   const RowMajorMatrix<float> logits = evaluate_logits(net, node.train_data(), rows);
   const std::vector<int> labels = labels_of(node.train_data(), rows);
@@ -99,15 +99,17 @@ Answer answer(NodeContext& node, const Train::Request& request, const UpdateCode
   std::vector<float> weights;
   const bool mixture = algorithm.mixture_penalty().has_value();
   if (settings.ratio.weighted() && !mixture) {
-    weights = node.class_weights(kRatioEntry);
+    weights = node.class_weights(entry_of(kRatioEntry, request.weighed));
     if (weights.empty()) throw Error(ErrorKind::kPeer, "it was asked to train before it had its importance weights");
+    node.forget_entries_before(request.weighed);
   }
+  const std::vector<Index>& rows = node.model_rows();
   NodeRound round{.model = node.model(),
                   .request = call.request.weights,
                   .serial = call.serial,
                   .number = call.request.round,
                   .local = local_steps(settings.local, request),
-                  .loss = {node.train_data(), node.parts().train, weights, /*zeta=*/0.0, {}},
+                  .loss = {node.train_data(), rows, weights, /*zeta=*/0.0, {}},
                   .seed = node_seed(settings.seed, Stream::kModelRounds, node.node(), call.request.round),
                   .weight = weight_of(node, mixture),
                   .memory = memory,
@@ -125,23 +127,18 @@ Answer answer(NodeContext& node, const Train::Request& request, const UpdateCode
   return result;
 }
 
-TaskAnswer<Evaluate> answer(NodeContext& node, const Evaluate&) {
-  const FederatedAlgorithm& algorithm = node.algorithm();
-  SharedNet& model = node.model();
-  model.take(node.call().request.weights, node.call().serial);
-  NamedParts memory;
-  if (algorithm.has_memory()) memory = recall_round(node.memory(), node.call().to.counted);
-  algorithm.personalise(model, memory);
+TaskAnswer<Evaluate> answer(NodeContext& node, const Evaluate::Request& request) {
+  Net& model = node.asked_model();
   const std::vector<Index>& rows = node.parts().evaluate;
   TaskAnswer<Evaluate> result;
   result.report.examples = std::ssize(rows);
   if (!node.test_data().labels.empty() && !rows.empty()) {
-    const RowMajorMatrix<float> logits = evaluate_logits(model.net(), node.test_data(), rows);
+    const RowMajorMatrix<float> logits = evaluate_logits(model, node.test_data(), rows);
     const Evaluation found = evaluate(logits, labels_of(node.test_data(), rows), Calibration::identity(node.classes()));
     result.report.accuracy = found.accuracy;
     result.report.loss = found.quality.nll;
   }
-  result.report.reweighted = reweighted(node, model.net());
+  result.report.reweighted = reweighted(node, model, request.weighed);
   return result;
 }
 

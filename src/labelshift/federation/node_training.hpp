@@ -10,6 +10,6 @@ namespace labelshift {
 /// A round, its update packed by the codec, if there is one. What the node keeps of the round is safe before this
 /// returns.
 Answer answer(NodeContext& node, const Train::Request& request, const UpdateCodec* codec);
-TaskAnswer<Evaluate> answer(NodeContext& node, const Evaluate&);
+TaskAnswer<Evaluate> answer(NodeContext& node, const Evaluate::Request& request);
 
 }  // namespace labelshift

@@ -4,10 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/calibration/pooled_calibration.hpp"
+#include "labelshift/core/estimators/estimators.hpp"
 #include "labelshift/engine/float_loops.hpp"
 #include "labelshift/federation/answer_checks.hpp"
 #include "labelshift/federation/mixture_weights.hpp"
@@ -36,16 +38,46 @@ class RatioPhase {
 
   void run() {
     const RatioSettings& ratio = settings_.ratio;
+    begin();
+    if (ratio.exchange == RatioExchange::kPairwise && ratio.estimated())
+      pairwise();
+    else
+      summed();
+    if (doubtful_ > 0) state_.warnings.push_back(doubt_of_estimates(doubtful_, std::ssize(goal_nodes()), /*when=*/""));
+    check_sum();
+  }
+
+  /// With the model, after so many rounds.
+  void refresh(std::vector<float> model, int round) {
+    place_of_predictor_ = place_of_ratio_ = phase::kRefresh;
+    round_ = static_cast<std::uint64_t>(round);
+    begin();
+    const std::vector<Index> goal = goal_nodes();
+    // Its own posteriors are those of the mix that its weights made of the examples it was trained on, which nobody
+    // knows well. Calibrated on classes that count the same they are those of an even mix, whatever it was trained on,
+    // as long as the calibration has biases.
+    const Method& method = find_method(settings_.ratio.method);
+    const bool likelihood = find_estimator(method.estimator).family == EstimatorFamily::kLikelihood;
+    const auto path = likelihood ? pooled_path() : path_of(method);
+    take_target(estimate_with(calibrate_together(path, AskedNet::kModel, std::move(model), 0.0), goal), goal);
+    check_sum();
+  }
+
+  Index doubtful() const { return doubtful_; }
+
+ private:
+  void begin() {
+    const RatioSettings& ratio = settings_.ratio;
     if (const auto& out = conversation_.left_out(); std::binary_search(out.begin(), out.end(), ratio.goal_node - 1))
       throw Error(ErrorKind::kUsage,
                   fmt::format("the goal is the risk of node {}, which is left out; choose another goal, or let it in",
                               ratio.goal_node));
     state_.ratios.assign(static_cast<std::size_t>(conversation_.nodes()), {});
     for (std::size_t node = 0; node < state_.ratios.size(); ++node) state_.ratios[node].node = static_cast<Index>(node);
-    if (ratio.exchange == RatioExchange::kPairwise && ratio.estimated())
-      pairwise();
-    else
-      summed();
+  }
+
+  void check_sum() {
+    const RatioSettings& ratio = settings_.ratio;
     if (!(state_.target_sum.sum() > 0.0) && census_.withheld == std::ssize(conversation_.all()))
       throw Error(ErrorKind::kInput,
                   "every node keeps its label mix to itself, having fewer examples of some class than it asks for, so "
@@ -57,15 +89,15 @@ class RatioPhase {
           "train without ratios");
     if (mixture_) return weigh_nodes();
     std::vector<std::string> never;
+    const VectorXd goal = weighed_target();
     for (Index c = 0; c < classes(); ++c)
-      if (state_.target_sum[c] == 0.0) never.push_back(task_.class_names[c]);
+      if (goal[c] == 0.0) never.push_back(task_.class_names[c]);
     if (!never.empty())
       state_.warnings.push_back(fmt::format("no weight is left for {}: {} no node will meet {}", fmt::join(never, ", "),
                                             ratio.estimated() ? "by the estimates" : "in these test data",
                                             never.size() == 1 ? "it" : "them"));
   }
 
- private:
   Index classes() const { return std::ssize(task_.class_names); }
   double nodes() const { return static_cast<double>(conversation_.all().size()); }
   TargetSums target_shape() const { return {VectorXd::Zero(classes())}; }
@@ -123,15 +155,14 @@ class RatioPhase {
   }
 
   /// Gives every node what its weights are made of.
-  void give_ratios(Ratio::Kind kind, const char* phase, const Place& place,
-                   const std::function<VectorXd(Index node)>& values) {
+  void give_ratios(Ratio::Kind kind, const Place& place, const std::function<VectorXd(Index node)>& values) {
     if (mixture_ && kind != Ratio::Kind::kBalance) return;
-    const Request request = request_for<Ratio>({kind});
-    const auto outcome = conversation_.ask_everybody<Ratio>(
-        {phase, place.done, place.share}, {.request = request,
-                                           .nodes = conversation_.all(),
-                                           .own = [&](Index node) { return Ratio::Own{values(node)}; },
-                                           .check = check_ratio});
+    const Request request = request_for<Ratio>({kind}, round_);
+    const auto outcome =
+        conversation_.ask_everybody<Ratio>(place, {.request = request,
+                                                   .nodes = conversation_.all(),
+                                                   .own = [&](Index node) { return Ratio::Own{values(node)}; },
+                                                   .check = check_ratio});
     if (kind == Ratio::Kind::kBalance) return;
     const auto& sums = outcome.sums;
     state_.effective_share = sums.examples > 0.0 ? sums.effective_examples / sums.examples : kUnknown;
@@ -154,31 +185,47 @@ class RatioPhase {
   /// A class some nodes lack would carry K_c / K of its mass.
   VectorXd made_up(const VectorXd& sum) const { return sum.array() * nodes() / census_.holders.array(); }
 
-  /// Sum_j q_j, of all nodes or of the one whose risk is the goal; then every node divides by its own prior.
+  /// Of all nodes, or of the one whose risk is the goal.
+  std::vector<Index> goal_nodes() const {
+    if (settings_.ratio.goal_node > 0) return {settings_.ratio.goal_node - 1};
+    return {conversation_.all().begin(), conversation_.all().end()};
+  }
+
+  /// What weights aim at. A class that they leave out is not trained on, and a model that is not trained on a class
+  /// does not find it in test data either. So where the model estimates, no class is left out.
+  VectorXd weighed_target() const {
+    const VectorXd& sum = state_.target_sum;
+    if (!settings_.ratio.refreshed()) return sum;
+    const double floor = settings_.ratio.floor;
+    return (1.0 - floor) * sum + floor * sum.sum() * census_.pooled_prior;
+  }
+
+  /// Sum_j q_j; then every node divides by its own prior.
   void summed() {
     const RatioSettings& ratio = settings_.ratio;
-    const std::vector<Index> one{ratio.goal_node - 1};
-    const std::span<const Index> goal = ratio.goal_node > 0 ? std::span(one) : conversation_.all();
+    const std::vector<Index> goal = goal_nodes();
     if (ratio.goal_shift && ratio.estimated() && ratio.predictor == PredictorScope::kFederated) {
-      const auto outcome = together(goal);
-      note_estimates(outcome);
-      state_.target_sum = outcome.sums.target;
+      take_target(together(goal), goal);
     } else {
       const Target::Kind kind = !ratio.goal_shift       ? Target::Kind::kSource
                                 : !ratio.estimated()    ? Target::Kind::kTruth
                                 : state_.estimates_kept ? Target::Kind::kKeptEstimate
                                                         : Target::Kind::kEstimate;
-      const auto outcome = target(phase::kRatio, kind, goal);
-      note_estimates(outcome);
-      state_.target_sum = outcome.sums.target;
+      take_target(target(place_of_ratio_, kind, goal), goal);
     }
+  }
+
+  template <typename Task>
+  void take_target(const TaskOutcome<Task>& outcome, std::span<const Index> goal) {
+    note_estimates(outcome);
+    state_.target_sum = outcome.sums.target;
     note_target_error(goal);
     if (settings_.weighting == Weighting::kPooled) {
-      const VectorXd values = state_.target_sum.cwiseQuotient(census_.pooled_prior);
-      give_ratios(Ratio::Kind::kRatio, phase::kRatio, {phase::kRatio}, [&](Index) { return values; });
+      const VectorXd values = weighed_target().cwiseQuotient(census_.pooled_prior);
+      give_ratios(Ratio::Kind::kRatio, {place_of_ratio_}, [&](Index) { return values; });
     } else {
-      const VectorXd values = made_up(state_.target_sum);
-      give_ratios(Ratio::Kind::kNumerator, phase::kRatio, {phase::kRatio}, [&](Index) { return values; });
+      const VectorXd values = made_up(weighed_target());
+      give_ratios(Ratio::Kind::kNumerator, {place_of_ratio_}, [&](Index) { return values; });
     }
   }
 
@@ -214,18 +261,27 @@ class RatioPhase {
         numerators[static_cast<std::size_t>(k)] = made_up(sums.sums.target);
       }
     }
-    give_ratios(Ratio::Kind::kNumerator, phase::kRatio, {phase::kRatio, 1.0, 0.0},
+    give_ratios(Ratio::Kind::kNumerator, {phase::kRatio, 1.0, 0.0},
                 [&](Index node) { return numerators[static_cast<std::size_t>(node)]; });
     note_target_error(all);
   }
+
+  /// A net that all trained, and what is known of it from what nobody trained it on.
+  struct Calibrated {
+    AskedNet net = AskedNet::kPredictor;
+    std::vector<float> weights;
+    PooledFit fit;
+    VectorXd examples;              // (m) held out, of each class; empty if there are none
+    Eigen::MatrixXd conditional;    // (m, m) [j, c] which share of the examples of class c is taken for class j
+    Eigen::MatrixXd conditional_f;  // (m, m) [j, c] the mean of f_j over the examples of class c
+  };
 
   /// A predictor that the nodes train together, those of a round drawn as for the model, every class counting the same;
   /// then every node estimates with it.
   TaskOutcome<TargetTogether> together(std::span<const Index> goal) {
     const RatioSettings& ratio = settings_.ratio;
-    const VectorXd uniform = VectorXd::Constant(classes(), 1.0 / static_cast<double>(classes()));
-    const VectorXd balance = made_up(uniform);
-    give_ratios(Ratio::Kind::kBalance, phase::kPredictor, {phase::kPredictor}, [&](Index) { return balance; });
+    const VectorXd balance = made_up(uniform());
+    give_ratios(Ratio::Kind::kBalance, {place_of_predictor_}, [&](Index) { return balance; });
     const Method& method = find_method(ratio.method);
     const std::vector<double> zetas = method.zeta ? std::vector{*method.zeta} : SelectionSettings().zetas;
     Calibrated best;
@@ -237,15 +293,23 @@ class RatioPhase {
         best.weights = std::move(weights);
         break;
       }
-      Calibrated found = calibrate_together(method, std::move(weights), static_cast<double>(run + 1) * part);
+      Calibrated found = calibrate_together(path_of(method), AskedNet::kPredictor, std::move(weights),
+                                            static_cast<double>(run + 1) * part);
       if (const double nll = found.fit.judgement(); run == 0 || nll < best_nll) {
         best_nll = nll;
         best = std::move(found);
       }
     }
+    return estimate_with(std::move(best), goal);
+  }
+
+  VectorXd uniform() const { return VectorXd::Constant(classes(), 1.0 / static_cast<double>(classes())); }
+
+  TaskOutcome<TargetTogether> estimate_with(Calibrated best, std::span<const Index> goal) {
     const PooledFit& fit = best.fit;
     const bool fitted = fit.covariance.size() > 0;
-    TargetTogether::Request body{.prior = uniform,
+    TargetTogether::Request body{.net = best.net,
+                                 .prior = uniform(),
                                  .scale = VectorXd::Ones(classes()),
                                  .bias = VectorXd::Zero(classes()),
                                  .examples = best.examples,
@@ -257,40 +321,26 @@ class RatioPhase {
       body.mixing = fit.calibration.mixing.reshaped();
       body.covariance = fit.covariance.reshaped();
     }
-    const Request request = request_for<TargetTogether>(body, 0, std::move(best.weights));
+    const Request request = request_for<TargetTogether>(body, round_, std::move(best.weights));
     auto outcome = conversation_.ask_everybody<TargetTogether>(
-        {phase::kRatio},
+        {place_of_ratio_},
         {.request = request, .nodes = goal, .sums = {target_shape(), 0.0}, .check = check_target_together});
-    if (const double doubtful = outcome.sums.doubtful; doubtful > 0.0)
-      state_.warnings.push_back(
-          fmt::format("at {:.0f} of {} nodes the predicted labels do not bear out the estimated mix (at a level of 1 % "
-                      "for all nodes together): the predictor is not calibrated for their test data, or more than the "
-                      "mix has changed there; compare with method = \"mlls-confusion\"",
-                      doubtful, goal.size()));
+    doubtful_ = static_cast<Index>(std::llround(outcome.sums.doubtful));
     return outcome;
   }
-
-  /// A predictor that all trained, and what is known of it from what nobody trained it on.
-  struct Calibrated {
-    std::vector<float> weights;
-    PooledFit fit;
-    VectorXd examples;              // (m) held out, of each class; empty if there are none
-    Eigen::MatrixXd conditional;    // (m, m) [j, c] which share of the examples of class c is taken for class j
-    Eigen::MatrixXd conditional_f;  // (m, m) [j, c] the mean of f_j over the examples of class c
-  };
-
-  /// Calibrates a predictor on the held-out examples of all nodes, of which nobody sees more than sums.
-  Calibrated calibrate_together(const Method& method, std::vector<float> weights, double done) {
+  /// Calibrates a net on the held-out examples of all nodes, of which nobody sees more than sums.
+  Calibrated calibrate_together(const std::vector<PooledCandidate>& path, AskedNet net, std::vector<float> weights,
+                                double done) {
     const Index m = classes();
     const VectorXd square = VectorXd::Zero(m * m);
-    const Place place{phase::kPredictor, done, 0.0};
-    const Request ask_held_out = request_for<HeldOut>({}, 0, weights);
+    const Place place{place_of_predictor_, done, 0.0};
+    const Request ask_held_out = request_for<HeldOut>({net}, round_, weights);
     const auto held_out = conversation_.ask_everybody<HeldOut>(
         place, {.request = ask_held_out,
                 .nodes = conversation_.all(),
                 .sums = {.of_fold = VectorXd::Zero(m * kPooledFolds), .predicted = square, .soft = square},
                 .check = check_held_out});
-    Calibrated result{.weights = std::move(weights)};
+    Calibrated result{.net = net, .weights = std::move(weights)};
     const Eigen::MatrixXd counts = Join::kCountUnit * held_out.sums.of_fold.reshaped(m, kPooledFolds);
     if (counts.sum() > 0.0) {
       result.examples = counts.rowwise().sum();
@@ -298,7 +348,6 @@ class RatioPhase {
       result.conditional = held_out.sums.predicted.reshaped(m, m) * each.asDiagonal();
       result.conditional_f = held_out.sums.soft.reshaped(m, m) * each.asDiagonal();
     }
-    const std::vector<PooledCandidate> path = path_of(method);
     if (path.empty()) return result;
     PooledCalibration calibration(counts, path);
     while (const auto question = calibration.next()) {
@@ -307,7 +356,8 @@ class RatioPhase {
                                                       .left_out = question->left_out,
                                                       .parameters = question->parameters.reshaped(),
                                                       .curvature = question->curvature,
-                                                      .noise = question->noise});
+                                                      .noise = question->noise},
+                                                     round_);
       PooledSums sums = PooledSums::zero(m, *question);
       const auto answered =
           conversation_.ask_everybody<Calibrate>(place, {.request = request,
@@ -372,6 +422,10 @@ class RatioPhase {
   const std::optional<double> mixture_;
   Conversation& conversation_;
   FederationState& state_;
+  const char* place_of_predictor_ = phase::kPredictor;
+  const char* place_of_ratio_ = phase::kRatio;
+  std::uint64_t round_ = 0;  // under which nodes keep what comes of it
+  Index doubtful_ = 0;
 };
 
 }  // namespace
@@ -397,7 +451,38 @@ std::vector<Index> sample_nodes(const FederationSettings& settings, Stream strea
 
 void run_ratio_phase(const FederationSettings& settings, const FederationTask& task, const Census& census,
                      std::optional<double> mixture, Conversation& conversation, FederationState& state) {
-  RatioPhase(settings, task, census, mixture, conversation, state).run();
+  RatioPhase phase(settings, task, census, mixture, conversation, state);
+  phase.run();
+  if (!settings.ratio.refreshed()) return;
+  if (state.weighings.empty()) state.weighings.emplace_back();
+  Weighing& first = state.weighings.front();  // also where it is done again, before any refresh
+  first.target_error = state.target_error;
+  first.doubtful = phase.doubtful();
+}
+
+void refresh_ratios(const FederationSettings& settings, const FederationTask& task, const Census& census,
+                    Conversation& conversation, std::vector<float> model, int round, FederationState& state) {
+  FederationState found;
+  RatioPhase phase(settings, task, census, /*mixture=*/{}, conversation, found);
+  phase.refresh(std::move(model), round);
+  state.target_sum = std::move(found.target_sum);
+  state.target_error = found.target_error;
+  state.ratios = std::move(found.ratios);
+  state.largest_weight = found.largest_weight;
+  state.effective_share = found.effective_share;
+  for (std::string& warning : found.warnings)
+    if (std::find(state.warnings.begin(), state.warnings.end(), warning) == state.warnings.end())
+      state.warnings.push_back(std::move(warning));
+  std::erase_if(state.weighings, [&](const Weighing& one) { return one.round == round; });  // that was skipped
+  state.weighings.push_back({.round = round, .target_error = found.target_error, .doubtful = phase.doubtful()});
+}
+
+std::string doubt_of_estimates(Index doubtful, Index nodes, const std::string& when) {
+  return fmt::format(
+      "{}at {} of {} nodes the predicted labels do not bear out the estimated mix (at a level of 1 % for all nodes "
+      "together): the predictor is not calibrated for their test data, or more than the mix has changed there; compare "
+      "with method = \"mlls-confusion\"",
+      when, doubtful, nodes);
 }
 
 }  // namespace labelshift

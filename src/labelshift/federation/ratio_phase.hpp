@@ -26,4 +26,14 @@ std::vector<Index> sample_nodes(const FederationSettings& settings, Stream strea
 void run_ratio_phase(const FederationSettings& settings, const FederationTask& task, const Census& census,
                      std::optional<double> mixture, Conversation& conversation, FederationState& state);
 
+/// The same after `round` rounds of training, with the model in the predictor's place, whose shared weights are given.
+/// Only once every node has its new weights is this seen in `state`. Nodes keep them under `round`, so those from
+/// before are there as long as nobody is told to train with the new ones.
+void refresh_ratios(const FederationSettings& settings, const FederationTask& task, const Census& census,
+                    Conversation& conversation, std::vector<float> model, int round, FederationState& state);
+
+/// What there is to say where predicted labels do not bear out estimates at some of so many nodes; `when` they were
+/// made.
+std::string doubt_of_estimates(Index doubtful, Index nodes, const std::string& when);
+
 }  // namespace labelshift

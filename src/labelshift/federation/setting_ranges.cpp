@@ -75,6 +75,8 @@ constexpr RangedSetting<FederationSettings> kFederationSettings[] = {
     of_ratio<&RatioSettings::weight_decay>("ratio.weight-decay", kStrength),
     of_ratio<&RatioSettings::max_ratio>("ratio.max-ratio", kLimit),
     of_ratio<&RatioSettings::goal_node>("ratio.goal-node", kNode),
+    of_ratio<&RatioSettings::refresh>("ratio.refresh", kCountOrNone),
+    of_ratio<&RatioSettings::floor>("ratio.floor", {.high = 1.0, .open_high = true}),
     of_all<&FederationSettings::target_holdout>("run.target-holdout", kHeldOut),
     of_all<&FederationSettings::source_holdout>("run.source-holdout", kHeldOut),
     of_all<&FederationSettings::evaluate_every>("run.evaluate-every", kCount),

@@ -20,6 +20,10 @@ void check_fedpals(const FederationSettings& settings) {
   if (!settings.ratio.weighted())
     throw SettingError("ratio.method",
                        "fedpals needs the target's label mix; give [ratio] a method, such as \"vrls\", or \"true\"");
+  if (settings.ratio.refreshed())
+    throw SettingError("ratio.refresh",
+                       "refresh makes importance weights anew, and fedpals has weights of nodes instead; drop refresh, "
+                       "or use iw-erm");
   if (settings.weighting != Weighting::kNodes)
     throw SettingError("training.weighting",
                        "fedpals finds what each node weighs; drop weighting = \"pooled\", to which a large "
