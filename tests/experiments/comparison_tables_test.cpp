@@ -112,6 +112,31 @@ TEST_F(ComparisonTables, HaveARowForEveryRunAndNode) {
             "IW-ERM,4,2,10,0.75,,,,,\n");
 }
 
+TEST_F(ComparisonTables, HaveTheMixesOfNodesWhereTheseSayThem) {
+  RunResult& run = result_.rows[0].runs[1];
+  run.class_names = {"cat", "dog, big"};
+  run.state.ratios = {{.node = 0},
+                      {.node = 1,
+                       .estimate = Eigen::Vector2d(0.25, 0.75),
+                       .low = Eigen::Vector2d(0.125, 0.5),
+                       .high = Eigen::Vector2d(0.375, 1.0),
+                       .truth = Eigen::Vector2d(0.3, 0.7),
+                       .p_value = 0.0625}};
+  EXPECT_EQ(table_csv(evaluation_table(result_)),
+            "run,seed,node,examples,accuracy,loss,reweighted_source_accuracy,reweighted_low,reweighted_high,"
+            "reweighted_effective_examples,p_value,estimate_cat,low_cat,high_cat,truth_cat,\"estimate_dog, big\","
+            "\"low_dog, big\",\"high_dog, big\",\"truth_dog, big\"\n"
+            "IW-ERM,3,1,10,0.5,,,,,,,,,,,,,,\n"
+            "IW-ERM,3,2,10,1,,,,,,,,,,,,,,\n"
+            "IW-ERM,4,1,10,0.25,,,,,,,,,,,,,,\n"
+            "IW-ERM,4,2,10,0.75,,,,,,0.0625,0.25,0.125,0.375,0.3,0.75,0.5,1,0.7\n");
+  run.class_names.clear();  // of an older version
+  run.state.ratios[1].low = run.state.ratios[1].high = run.state.ratios[1].truth = {};
+  const std::string table = table_csv(evaluation_table(result_));
+  EXPECT_THAT(table, HasSubstr(",estimate_0,low_0,high_0,truth_0,estimate_1,low_1,high_1,truth_1\n"));
+  EXPECT_THAT(table, HasSubstr("IW-ERM,4,2,10,0.75,,,,,,0.0625,0.25,,,,0.75,,,\n"));
+}
+
 TEST_F(ComparisonTables, CallWhatIsKnownWithoutTestLabelsByItsOwnName) {
   for (RunResult& run : result_.rows[0].runs)
     for (NodeEvaluation& one : run.state.history) {
@@ -143,12 +168,15 @@ TEST_F(ComparisonTables, AreTextWithNotesFailuresAndFiles) {
   result_.table = "out/nodes.csv";
   result_.figure = "out/accuracy.svg";
   result_.spread_figure = "out/spread.svg";
+  result_.mix_figure = "out/node-mixes.svg";
   result_.notes = {"A note."};
   std::string shown;
   for (const Table& table : tables(ComparisonView::kSpread)) shown += table_text(table) + "\n";
   EXPECT_EQ(comparison_text(experiment_, result_, ComparisonView::kSpread, "; look"),
             "Title\n\n" + shown +
-                "Note: A note.\nFigure:  out/spread.svg\nSummary: out/summary.json\nNodes:   out/nodes.csv\n");
+                "Note: A note.\nFigure:  out/spread.svg\nMixes:   out/node-mixes.svg\nSummary: out/summary.json\n"
+                "Nodes:   out/nodes.csv\n");
+  result_.mix_figure.clear();
   result_.failures = {{"FedAvg", 3, Error(ErrorKind::kInput, "it broke")}};
   EXPECT_THAT(comparison_text(experiment_, result_, ComparisonView::kAverage),
               testing::EndsWith("Note: A note.\nFailed: FedAvg, seed 3: it broke\nFigure:  out/accuracy.svg\n"
@@ -174,6 +202,55 @@ TEST_F(ComparisonTables, EndWithTheFirstFailure) {
   ASSERT_TRUE(failure_of(result_));
   EXPECT_EQ(failure_of(result_)->kind(), ErrorKind::kInput);
   EXPECT_STREQ(failure_of(result_)->what(), "2 of 4 runs failed, the first: FedAvg, seed 3: it broke");
+}
+
+TEST_F(ComparisonTables, ShowEstimatedMixesAgainstTheTruth) {
+  EXPECT_FALSE(mix_plot(experiment_, result_));
+  RunResult& run = result_.rows[0].runs[0];
+  run.class_names = {"cat", "dog"};
+  for (NodeRatio& node : run.state.ratios) {
+    node.estimate = Eigen::Vector2d(0.25, 0.75);
+    node.low = Eigen::Vector2d(0.125, 0.5);
+    node.high = Eigen::Vector2d(0.375, 1.0);
+  }
+  EXPECT_FALSE(mix_plot(experiment_, result_));  // nothing to compare them with
+  run.state.ratios[1].truth = Eigen::Vector2d(0.4, 0.6);
+  const auto plot = mix_plot(experiment_, result_);
+  ASSERT_TRUE(plot);
+  EXPECT_EQ(plot->subtitle,
+            "A point is the share of a class at a node, and its whisker the 95 % interval, where there is one. "
+            "First seed. 1 of 2 nodes are shown.");
+  ASSERT_THAT(plot->panels, SizeIs(1));
+  EXPECT_EQ(plot->panels[0].title, "IW-ERM");
+  const auto& series = plot->panels[0].series;
+  ASSERT_THAT(series, SizeIs(3));
+  EXPECT_EQ(series[1].name, "dog");
+  EXPECT_FALSE(series[1].joined);
+  EXPECT_THAT(series[1].x, ElementsAre(0.6));
+  EXPECT_THAT(series[1].y, ElementsAre(0.75));
+  EXPECT_THAT(series[1].low, ElementsAre(0.5));
+  EXPECT_THAT(series[1].high, ElementsAre(1.0));
+  EXPECT_THAT(series[2].x, ElementsAre(0.0, 0.75));  // the diagonal
+  EXPECT_EQ(series[2].x, series[2].y);
+  line_plot(*plot);
+}
+
+TEST_F(ComparisonTables, ShowSomeHundredsOfSharesAtMost) {
+  RunResult& run = result_.rows[0].runs[0];
+  run.state.ratios.clear();
+  const Eigen::VectorXd shares = Eigen::VectorXd::Constant(20, 0.05);
+  for (Index node = 0; node < 100; ++node)
+    run.state.ratios.push_back(
+        {.node = node, .estimate = shares, .truth = Eigen::VectorXd::Constant(20, static_cast<double>(node) / 100.0)});
+  const auto plot = mix_plot(experiment_, result_);
+  ASSERT_TRUE(plot);
+  const auto& series = plot->panels[0].series;
+  ASSERT_THAT(series, SizeIs(2));  // 20 classes cannot be told apart
+  EXPECT_THAT(series[0].x, SizeIs(300));
+  EXPECT_EQ(series[0].x[0], 0.0);
+  EXPECT_EQ(series[0].x[14], 0.93);  // 15 nodes of all parts of the list
+  EXPECT_THAT(plot->subtitle, HasSubstr("15 of 100 nodes are shown."));
+  line_plot(*plot);
 }
 
 TEST_F(ComparisonTables, BecomeLinesAndRangesOfTheRowsThatRan) {

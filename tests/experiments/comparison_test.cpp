@@ -1,5 +1,6 @@
 #include "labelshift/experiments/comparison.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -68,6 +69,29 @@ TEST_F(ComparisonTest, RunsEveryRowWithEverySeedAndSummarisesThem) {
   EXPECT_THAT(bytes_of(path("out/small/nodes.csv")), HasSubstr("\nFedAvg,1,5,"));
   EXPECT_THAT(bytes_of(path("out/small/accuracy.svg")), HasSubstr("Upper bound"));
   EXPECT_THAT(bytes_of(path("out/small/spread.svg")), HasSubstr("FedAvg: worst"));
+  EXPECT_FALSE(fs::exists(path("out/small/node-mixes.svg")));  // nobody estimated anything
+}
+
+TEST_F(ComparisonTest, ShowsEachNodesMixWithItsIntervalAndTheTruth) {
+  Experiment experiment = parse_experiment(kText, "small.toml", "/");
+  FederationSettings& settings = experiment.runs[0].settings.federation;
+  settings.ratio.method = "mlls-bct";
+  settings.ratio.predictor = PredictorScope::kFederated;
+  settings.ratio.rounds = 4;
+  settings.ratio.net = {"logistic", {}};
+  const ComparisonResult result = run_comparison(experiment, {.output = path("out")});
+  const RunResult& run = result.rows[0].runs[0];
+  EXPECT_EQ(run.class_names.at(1), "Trouser");
+  const NodeRatio& node = run.state.ratios.at(2);
+  EXPECT_NEAR((node.estimate - node.truth).lpNorm<1>(), node.prior_error, 1e-9);
+  const std::string table = bytes_of(path("out/small/nodes.csv"));
+  EXPECT_THAT(table, HasSubstr(",p_value,estimate_T-shirt/top,low_T-shirt/top,high_T-shirt/top,truth_T-shirt/top,"));
+  EXPECT_THAT(table,
+              HasSubstr(fmt::format("{},{},{},{}\n", node.estimate[9], node.low[9], node.high[9], node.truth[9])));
+  EXPECT_EQ(result.mix_figure, path("out/small/node-mixes.svg"));
+  const std::string figure = bytes_of(result.mix_figure);
+  EXPECT_THAT(figure, HasSubstr("Ankle boot"));
+  EXPECT_THAT(figure, HasSubstr("whisker"));
 }
 
 TEST_F(ComparisonTest, SaysWhereAnImpossibleSettingStandsBeforeAnythingIsRun) {

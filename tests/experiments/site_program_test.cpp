@@ -95,6 +95,20 @@ TEST_F(SiteProgram, GivesTheBitsOfNodesInOneProcess) {
   EXPECT_EQ(found.warnings, expected.warnings);
 }
 
+TEST_F(SiteProgram, DoesNotSayWhatItEstimated) {
+  for (const PredictorScope scope : {PredictorScope::kLocal, PredictorScope::kFederated}) {
+    settings_.federation.ratio.predictor = scope;
+    settings_.federation.ratio.rounds = 2;
+    for (const char* memory : {"memory-0", "memory-1", "memory-2"}) std::filesystem::remove_all(path(memory));
+    for (const NodeRatio& node : run_sites().ratios) {
+      EXPECT_FALSE(std::isnan(node.prior_error));  // the error alone, since its test data have labels
+      for (const Eigen::VectorXd* shares : {&node.estimate, &node.low, &node.high, &node.truth})
+        EXPECT_EQ(shares->size(), 0);
+      EXPECT_TRUE(std::isnan(node.p_value));
+    }
+  }
+}
+
 TEST_F(SiteProgram, KeepsItsLabelMixToItselfWithFewExamplesOfAClass) {
   const FederationState all = run_sites(7);  // the rarest class of the last site has 7
   EXPECT_NEAR(all.target_sum.sum(), 3.0, 1e-9);

@@ -112,6 +112,22 @@ TEST(LinePlot, DrawsASinglePointAsAMarkerWithAWhisker) {
   EXPECT_THAT(with_class(elements, "band"), IsEmpty());
 }
 
+TEST(LinePlot, DrawsPointsAloneWhereverTheyAreEachWithItsWhisker) {
+  const LineSeries points{.name = "a",
+                          .x = {0.5, 0.0, 0.5, 0.5},  // in no order, some above each other
+                          .y = {0.4, 0.0, 0.2, 0.3},
+                          .low = {0.3, kNan, 0.1, 0.3},
+                          .high = {0.6, kNan, 0.2, 0.3},
+                          .joined = false};
+  const auto elements = drawn(linear_plot({points, {"b", {0, 1}, {0, 1}, {}, {}}}));
+  EXPECT_THAT(with_class(elements, "line"), SizeIs(1));  // of the other
+  EXPECT_THAT(with_class(elements, "marker"), SizeIs(4 + 2));
+  const auto whiskers = with_class(elements, "whisker");  // a point without an interval has none
+  ASSERT_THAT(whiskers, SizeIs(3));
+  EXPECT_NE(whiskers[0].attributes.at("d"), whiskers[1].attributes.at("d"));
+  EXPECT_THAT(with_class(elements, "band"), IsEmpty());
+}
+
 TEST(LinePlot, BreaksTheLineAtAPointWithoutAValueAndCountsIt) {
   const auto elements = drawn(plot_of({{"a", {1, 2, 3, 4, 5, 6}, {1, 2, kNan, 3, 4, kInfinity}, {}, {}}}));
   const auto lines = with_class(elements, "line");

@@ -287,6 +287,10 @@ ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSe
     write_file(result.figure, line_plot(accuracy_plot(chosen, result)));
     write_file(result.spread_figure, range_plot(spread_plot(experiment, result)));
   }
+  if (const auto mixes = mix_plot(experiment, result)) {
+    result.mix_figure = folder + "/node-mixes.svg";
+    write_file(result.mix_figure, line_plot(*mixes));
+  }
   return result;
 }
 

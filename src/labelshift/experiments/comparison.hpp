@@ -49,6 +49,7 @@ struct ComparisonResult {
   std::string summary;        // JSON
   std::string figure;         // SVG, accuracy against iterations; empty where no accuracy is known
   std::string spread_figure;  // SVG, best, average and worst node
+  std::string mix_figure;     // SVG, nodes' estimated mixes against the truth; empty where neither is known
 
   /// Whether any row has an accuracy on test data.
   bool is_judged() const;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -48,7 +49,68 @@ LineSeries accuracy_line(const Experiment& experiment, const RowResult& row, con
   return series;
 }
 
+constexpr std::size_t kMostPoints = 300;  // of nodes and classes in one panel
+
+/// The nodes whose estimate and true mix are both known; of too many some, from all parts of the list.
+std::vector<const NodeRatio*> nodes_with_mixes(const RunResult& run) {
+  std::vector<const NodeRatio*> known, some;
+  for (const NodeRatio& node : run.state.ratios)
+    if (node.estimate.size() > 0 && node.truth.size() == node.estimate.size()) known.push_back(&node);
+  if (known.empty()) return known;
+  const auto classes = static_cast<std::size_t>(known.front()->estimate.size());
+  const std::size_t most = std::max<std::size_t>(kMostPoints / classes, 1);
+  if (known.size() <= most) return known;
+  for (std::size_t i = 0; i < most; ++i) some.push_back(known[i * known.size() / most]);
+  return some;
+}
+
+/// A series for each class, or one for all where there are too many to tell apart.
+LinePanel mix_panel(const RowResult& row, const RunResult& run, const std::vector<const NodeRatio*>& nodes) {
+  LinePanel panel{.title = row.name,
+                  .x_label = "true share",
+                  .y_label = "estimated share",
+                  .x_scale = AxisScale::kLinear,
+                  .y_scale = AxisScale::kLinear};
+  const Index classes = nodes.front()->estimate.size();
+  const bool apart = classes < static_cast<Index>(kMaxSeriesStyles);
+  double most = 0.0;
+  for (Index c = 0; c < classes; ++c) {
+    if (apart || c == 0) panel.series.push_back({.name = apart ? run.class_name(c) : "a class", .joined = false});
+    LineSeries& series = panel.series.back();
+    for (const NodeRatio* node : nodes) {
+      const bool has_interval = node->low.size() == classes && node->high.size() == classes;
+      series.x.push_back(node->truth[c]);
+      series.y.push_back(node->estimate[c]);
+      series.low.push_back(has_interval ? node->low[c] : kUnknown);
+      series.high.push_back(has_interval ? node->high[c] : kUnknown);
+      most = std::max({most, node->truth[c], node->estimate[c]});
+    }
+  }
+  panel.series.push_back({.name = "estimate = truth", .x = {0.0, most}, .y = {0.0, most}});
+  return panel;
+}
+
 }  // namespace
+
+std::optional<LinePlot> mix_plot(const Experiment& experiment, const ComparisonResult& result) {
+  LinePlot plot{
+      .title = experiment.title,
+      .subtitle = "A point is the share of a class at a node, and its whisker the 95 % interval, where there is one."};
+  std::size_t shown = 0, of = 0;
+  for (const RowResult& row : result.rows)
+    for (const RunResult& run : row.runs) {
+      const std::vector<const NodeRatio*> nodes = nodes_with_mixes(run);
+      if (nodes.empty()) continue;
+      plot.panels.push_back(mix_panel(row, run, nodes));
+      shown = std::max(shown, nodes.size());
+      of = std::max(of, run.state.ratios.size());
+      break;
+    }
+  if (plot.panels.empty()) return std::nullopt;
+  if (experiment.seeds.size() > 1) plot.subtitle += " First seed.";
+  if (shown < of) plot.subtitle += fmt::format(" {} of {} nodes are shown.", shown, of);
+  return plot;
+}
 
 LinePlot accuracy_plot(const Experiment& experiment, const ComparisonResult& result) {
   LinePanel panel{.x_label = "iterations",

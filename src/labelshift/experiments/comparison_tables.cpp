@@ -35,6 +35,43 @@ std::string name_of(const ComparisonResult& result, Index node) {
   return RunResult{.node_names = node_names(result)}.name_of(node);
 }
 
+/// The first run that knows a node's own mix, which leaves a node in a simulation alone; nullptr if none does.
+const RunResult* run_with_mixes(const ComparisonResult& result) {
+  for (const RowResult& row : result.rows)
+    for (const RunResult& run : row.runs)
+      for (const NodeRatio& node : run.state.ratios)
+        if (node.estimate.size() > 0) return &run;
+  return nullptr;
+}
+
+/// Columns of a node's own mix: for each class q_k, the ends of its interval, and the truth.
+std::vector<Column> mix_columns(const RunResult& run) {
+  Index classes = 0;
+  for (const NodeRatio& node : run.state.ratios) classes = std::max(classes, node.estimate.size());
+  std::vector<Column> columns{number_column("p-value of the mix", "p_value")};
+  for (Index c = 0; c < classes; ++c) {
+    const std::string name = run.class_name(c);
+    for (const char* what : {"estimate", "low", "high", "truth"})
+      columns.push_back(number_column(fmt::format("{} of {}", what, name), fmt::format("{}_{}", what, name)));
+  }
+  return columns;
+}
+
+/// A cell for each of so many of these columns.
+std::vector<Cell> mix_cells(const RunResult& run, Index node, std::size_t columns) {
+  std::vector<Cell> cells(columns);
+  for (const NodeRatio& one : run.state.ratios) {
+    if (one.node != node) continue;
+    cells[0] = one.p_value;
+    std::size_t first = 1;
+    for (const Eigen::VectorXd* shares : {&one.estimate, &one.low, &one.high, &one.truth}) {
+      std::size_t at = first++;
+      for (Index c = 0; c < shares->size() && at < columns; ++c, at += 4) cells[at] = (*shares)[c];
+    }
+  }
+  return cells;
+}
+
 /// A column of nodes, by their names or numbers, and a cell of it.
 Column node_column(const ComparisonResult& result) {
   return node_names(result).empty() ? count_column("node", "node") : text_column("node", "node");
@@ -267,6 +304,9 @@ Table evaluation_table(const ComparisonResult& result) {
   append(table.columns, evaluation_columns());
   const std::size_t first = 2;  // of the columns of an evaluation, which is that of the node
   table.columns[first] = node_column(result);
+  const RunResult* known = run_with_mixes(result);
+  const std::vector<Column> mixes = known ? mix_columns(*known) : std::vector<Column>();
+  append(table.columns, mixes);
   for (const RowResult& row : result.rows)
     for (const RunResult& run : row.runs)
       for (const NodeEvaluation& node : run.last()) {
@@ -274,6 +314,7 @@ Table evaluation_table(const ComparisonResult& result) {
         line = {row.name, static_cast<std::int64_t>(run.seed)};
         append(line, evaluation_cells(node));
         line[first] = node_cell(run, node.node);
+        if (known) append(line, mix_cells(run, node.node, mixes.size()));
       }
   return table;
 }
@@ -297,6 +338,7 @@ std::string comparison_text(const Experiment& experiment, const ComparisonResult
     text += fmt::format("Failed: {}, seed {}: {}\n", failure.row, failure.seed, failure.error.what());
   const std::string& figure = view == ComparisonView::kSpread ? result.spread_figure : result.figure;
   if (!figure.empty()) text += "Figure:  " + figure + "\n";
+  if (!result.mix_figure.empty()) text += "Mixes:   " + result.mix_figure + "\n";
   text += fmt::format("Summary: {}\nNodes:   {}\n", result.summary, result.table);
   if (result.rows.size() == 1 && result.rows[0].runs.size() == 1)
     text += fmt::format("Run:     {}\n", result.rows[0].runs[0].folder);

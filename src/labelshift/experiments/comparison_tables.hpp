@@ -16,7 +16,8 @@ enum class ComparisonView { kAverage, kNodes, kSpread };
 /// The tables of a view that have anything to say, in the order in which they are read.
 std::vector<Table> comparison_tables(const Experiment& experiment, const ComparisonResult& result, ComparisonView view);
 
-/// A row for each row of the comparison, seed and node: what the other tables are made of.
+/// A row for each row of the comparison, seed and node: what the other tables are made of. Where nodes say what they
+/// estimated, which they do in a simulation alone, it has each node's q_k, its intervals and the truth too.
 Table evaluation_table(const ComparisonResult& result);
 
 /// What has to be said beside the tables, one sentence each. Where nothing was run, since all of it was there, one says

@@ -186,6 +186,7 @@ std::string summary_text(const RunSettings& settings, const RunResult& result) {
   json["largest_weight"] = json_number(result.state.largest_weight);
   json["federation"] = Json::parse(describe_state(result.state));
   json["notes"] = result.notes;
+  json["classes"] = result.class_names;
   json["settings"] = Json::parse(settings_json(settings));
   return json_text(json);
 }
@@ -211,6 +212,7 @@ RunResult read_result(const RunTask& task) {
   unless_damaged([&] {
     result.state = described_state(json_line(json.at("federation")));
     result.notes = json.at("notes").get<std::vector<std::string>>();
+    result.class_names = json.value("classes", std::vector<std::string>());
     for (const Json& node : json.at("nodes"))
       if (node.contains("name")) result.node_names.push_back(node.at("name").get<std::string>());
   });
@@ -485,6 +487,10 @@ std::string RunResult::name_of(Index node) const {
   return node_names.empty() ? fmt::format("node {}", node + 1) : node_names.at(static_cast<std::size_t>(node));
 }
 
+std::string RunResult::class_name(Index c) const {
+  return c < std::ssize(class_names) ? class_names[static_cast<std::size_t>(c)] : fmt::format("{}", c);
+}
+
 std::vector<NodeEvaluation> RunResult::last() const {
   std::vector<NodeEvaluation> result;
   for (const NodeEvaluation& one : state.history)
@@ -607,7 +613,8 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
       .checkpoint = [&](const FederationMoment& moment) { return watch.checkpoint(moment, *engine); },
       .may_go_back_twice = !nodes->memory_is_here(),
       .left_out = [&] { return nodes->left_out(); }};
-  RunResult result{.folder = task.folder, .notes = notes, .node_names = data.node_names};
+  RunResult result{
+      .folder = task.folder, .notes = notes, .node_names = data.node_names, .class_names = data.class_names};
   try {
     result.state = run_federation(settings, federation, *engine, hooks, std::move(start));
   } catch (const Stopped&) {

@@ -24,12 +24,15 @@ struct RunResult {
   std::string folder;
   std::uint64_t seed = 0;
   FederationState state;
-  std::vector<std::string> notes;            // about its data, to be said next to every figure
-  std::vector<std::string> node_names = {};  // (K) empty: nodes are called by their numbers
-  bool was_there = false;                    // and nothing was run
+  std::vector<std::string> notes;             // about its data, to be said next to every figure
+  std::vector<std::string> node_names = {};   // (K) empty: nodes are called by their numbers
+  bool was_there = false;                     // and nothing was run
+  std::vector<std::string> class_names = {};  // (m) empty where an older version made the run
 
   /// What people call a node: its name, or "node 3".
   std::string name_of(Index node) const;
+  /// What people call a class: its name, or else its number from 0, as in a file of labels.
+  std::string class_name(Index c) const;
   /// (K) The evaluations of the last round.
   std::vector<NodeEvaluation> last() const;
 };

@@ -37,7 +37,7 @@ void check(const LineSeries& series, const LinePanel& panel) {
     if (!can_show(panel.x_scale, series.x[i]))
       fail(fmt::format("x of point {} is {}, expected a {}number", i, series.x[i],
                        panel.x_scale == AxisScale::kLog ? "positive " : ""));
-    if (i > 0 && series.x[i] <= series.x[i - 1])
+    if (series.joined && i > 0 && series.x[i] <= series.x[i - 1])
       fail(fmt::format("x of point {} is {} after {}, expected more", i, series.x[i], series.x[i - 1]));
     if (has_band && series.low[i] > series.high[i])
       fail(fmt::format("the band of point {} goes from {} down to {}, expected up", i, series.low[i], series.high[i]));
@@ -92,13 +92,13 @@ struct Run {
   std::size_t first, last;
 };
 
-/// The runs of points for which can_draw(i).
+/// The runs of points for which can_draw(i); of points alone each is a run.
 template <typename CanDraw>
-std::vector<Run> runs(std::size_t n, CanDraw&& can_draw) {
+std::vector<Run> runs(const LineSeries& series, CanDraw&& can_draw) {
   std::vector<Run> found;
-  for (std::size_t i = 0; i < n; ++i) {
+  for (std::size_t i = 0; i < series.x.size(); ++i) {
     if (!can_draw(i)) continue;
-    if (found.empty() || found.back().last != i) found.push_back({i, i});
+    if (found.empty() || found.back().last != i || !series.joined) found.push_back({i, i});
     found.back().last = i + 1;
   }
   return found;
@@ -110,7 +110,7 @@ void draw_band(Svg& svg, const LineSeries& series, const Axis& x, const Axis& y,
   const auto has_band = [&](std::size_t i) {
     return can_show(y.scale, series.y[i]) && has_value(series.low[i]) && can_show(y.scale, series.high[i]);
   };
-  for (const Run& run : runs(series.x.size(), has_band)) {
+  for (const Run& run : runs(series, has_band)) {
     if (run.last - run.first == 1) {  // no width: a whisker
       const double at = x.at(series.x[run.first]);
       const std::string low = svg_number(y.at(series.low[run.first])), high = svg_number(y.at(series.high[run.first]));
@@ -130,7 +130,7 @@ void draw_band(Svg& svg, const LineSeries& series, const Axis& x, const Axis& y,
 void draw_line(Svg& svg, const LineSeries& series, const Axis& x, const Axis& y, const SeriesStyle& style) {
   svg.begin_group(series.name);
   const auto shown = [&](std::size_t i) { return can_show(y.scale, series.y[i]); };
-  const std::vector<Run> lines = runs(series.x.size(), shown);
+  const std::vector<Run> lines = runs(series, shown);
   for (const Run& run : lines) {
     if (run.last - run.first == 1) continue;
     std::vector<SvgPoint> points;

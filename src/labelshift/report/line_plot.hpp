@@ -9,10 +9,11 @@ namespace labelshift {
 
 struct LineSeries {
   std::string name;          // series of one name look alike in all panels and have one entry in the legend
-  std::vector<double> x;     // (n) finite, increasing, positive on a log axis
+  std::vector<double> x;     // (n) finite, increasing unless they are points alone, positive on a log axis
   std::vector<double> y;     // (n) NaN or infinite: no point, and the line is broken
   std::vector<double> low;   // (n) ends of the error band, or both empty: no band
   std::vector<double> high;  // (n)
+  bool joined = true;        // false: points alone, each with a whisker in place of the band
 };
 
 struct LinePanel {

@@ -180,7 +180,12 @@ std::string table_csv(const Table& table, bool with_keys) {
     }
     text += '\n';
   };
-  if (with_keys) add_line([&](std::size_t k) { return fmt::format("{}", fmt::join(keys_of(table.columns[k]), ",")); });
+  if (with_keys)
+    add_line([&](std::size_t k) {
+      std::vector<std::string> keys = keys_of(table.columns[k]);
+      for (std::string& key : keys) key = csv_cell(key);
+      return fmt::format("{}", fmt::join(keys, ","));
+    });
   for (const std::vector<Cell>& row : table.rows)
     add_line([&](std::size_t k) { return csv_values(table.columns[k], row[k]); });
   return text;

@@ -30,7 +30,7 @@ enum class ColumnKind { kText, kCount, kNumber, kMeanDeviation, kInterval, kTran
 
 struct Column {
   std::string name;                     // what people read above it
-  std::string key;                      // what programs call it: a to z, digits and _
+  std::string key;                      // what programs call it: a to z, digits and _, and the name of a class as it is
   ColumnKind kind = ColumnKind::kText;  // numbers are aligned to the right
   int digits = 4;                       // that people see of a number, behind the point; programs see all
   bool significant = false;             // count these digits from the first that is not 0
