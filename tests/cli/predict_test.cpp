@@ -127,6 +127,55 @@ TEST_F(PredictTable, FeedsEstimateAndAdaptAsTextWhereClassesAreNumbers) {
   }
 }
 
+TEST_F(PredictTable, CorrectsForAnotherMixOfClasses) {
+  // Three of four examples are of class a. The columns say nothing, so that no probability is near 0 or 1.
+  std::string table = "x,y,label\n";
+  for (int i = 0; i < 400; ++i) table += fmt::format("{},{},{}\n", i % 7, i % 5, i % 4 == 0 ? "b" : "a");
+  train(table);
+  const auto predict = [&](const std::string& options) {
+    const CommandResult result = labelshift("predict --predictor p --data table.csv --output q.csv " + options);
+    EXPECT_EQ(result.status, 0) << result.err;
+    const MatrixFile file = read_matrix(path("q.csv"));
+    RowMajorMatrix<double> values(file.view().rows(), file.view().cols());
+    for (Index i = 0; i < values.rows(); ++i)
+      for (Index c = 0; c < values.cols(); ++c) values(i, c) = file.view()(i, c);
+    return values;
+  };
+  const auto plain = predict("");
+  EXPECT_LT((predict("--prior 0.75,0.25") - plain).cwiseAbs().maxCoeff(), 1e-6);  // the mix of training
+  // From 3:1 to 1:4 the odds of b against a grow 12 times.
+  const auto corrected = predict("--prior 0.2,0.8");
+  file("mix.json", R"({"classes": ["b", "a"], "target_prior": [0.8, 0.2]})");
+  EXPECT_EQ(predict("--prior mix.json"), corrected);
+  for (Index i = 0; i < 5; ++i) {
+    EXPECT_NEAR(corrected(i, 1) / corrected(i, 0), 12.0 * plain(i, 1) / plain(i, 0), 1e-4);
+    EXPECT_NEAR(corrected.row(i).sum(), 1.0, 1e-6);
+  }
+  // From 1:1 it is 4 times, if training is said to have been on that.
+  const auto balanced = predict("--prior 0.2,0.8 --source-prior 0.5,0.5 --raw");
+  const auto raw = predict("--raw");
+  EXPECT_NEAR(balanced(0, 1) / balanced(0, 0), 4.0 * raw(0, 1) / raw(0, 0), 1e-4);
+  EXPECT_EQ(predict("--prior 0,1").col(1).minCoeff(), 1.0);
+}
+
+TEST_F(PredictTable, RefusesAMixThatItCannotCorrectFor) {
+  train("x,y,label\n" + rows_of({"a", "b"}, 40));
+  const std::string predict = "predict --predictor p --data table.csv --output q.csv ";
+  expect_failure(predict + "--prior 0.2,0.7", kInput,
+                 "the mix \"0.2,0.7\": the shares sum to 0.9, expected 1 within 0.001; divide each by the sum of all");
+  expect_failure(
+      predict + "--prior 0.2,0.8 --source-prior 1,0", kInput,
+      "p was trained without examples of \"b\", to which 0.2,0.8 gives the share 0.8; no correction makes it "
+      "see them, so train on some, or give the class 0");
+  EXPECT_EQ(labelshift(predict + "--prior 1,0 --source-prior 1,0").status, 0);
+  expect_failure(predict + "--prior 0.2,0.8 --logits", kUsage,
+                 "--prior corrects probabilities, and --logits writes none; leave one of the two out");
+  EXPECT_EQ(labelshift(predict + "--source-prior 0.2,0.8").status, kUsage);
+  file("mix.csv", "a,0.2\nb,0.8\n");
+  expect_failure("predict --predictor p --data table.csv --prior mix.csv --output mix.csv", kUsage,
+                 "--output would write over the file that --prior reads; give it another name");
+}
+
 TEST_F(PredictTable, RefusesColumnsInAnotherOrder) {
   train("x,y,label\n" + rows_of({"a", "b"}, 40));
   const auto predict = [](const std::string& data) { return "predict --predictor p --output q.csv --data " + data; };

@@ -48,6 +48,7 @@ class PredictorTest : public Scratch {
                         3),
         .class_names = data.class_names,
         .calibration = Calibration{Eigen::Vector3d::Constant(1.7), Eigen::Vector3d(0.1, -0.3, 0.2)},
+        .prior = Eigen::Vector3d(0.25, 0.75, 0.0),
         .origin = {.data = "abc", .calibration_fraction = 0.1, .seed = ~0ULL, .zeta = 0.3, .epochs = 2}};
     train_predictor(*predictor.net, {data, rows, {}}, {.epochs = 2});
     return predictor;
@@ -74,6 +75,7 @@ TEST_F(PredictorTest, ComesBackFromItsFileAsItWas) {
   ASSERT_TRUE(read.calibration);
   EXPECT_EQ(read.calibration->scale, predictor.calibration->scale);
   EXPECT_EQ(read.calibration->bias, predictor.calibration->bias);
+  EXPECT_EQ(read.prior, predictor.prior);
   EXPECT_EQ(read.origin.data, "abc");
   EXPECT_EQ(read.origin.calibration_fraction, 0.1);
   EXPECT_EQ(read.origin.seed, ~0ULL);
@@ -152,6 +154,8 @@ TEST_F(PredictorTest, RefusesAFileThatIsNoWholePredictor) {
   refused("its calibration is not 3 finite scales and biases", [](Json& json) {
     json["calibration"]["bias"] = {1, 2};
   });
+  for (const Json& mix : {Json{0.5, 0.5}, Json{0.5, 0.4, 0.0}, Json{1.5, -0.5, 0.0}})
+    refused("its mix of classes is not 3 shares that sum to 1", [&](Json& json) { json["prior"] = mix; });
 }
 
 TEST_F(PredictorTest, ReadsTheFormatsItKnowsAndNamesOthers) {
@@ -163,8 +167,10 @@ TEST_F(PredictorTest, ReadsTheFormatsItKnowsAndNamesOthers) {
     json["version"] = format;
     write_safetensors(path("p"), weights_of(*predictor.net), {{"labelshift-predictor", json.dump()}});
   };
+  json.erase("prior");
   write(1);  // of 0.3.0 and older
   EXPECT_EQ(load_predictor(path("p")).class_names, predictor.class_names);
+  EXPECT_EQ(load_predictor(path("p")).prior.size(), 0);
   json["labelshift"] = "9.1";
   write(3);
   expect_error(

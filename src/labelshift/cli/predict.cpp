@@ -9,8 +9,11 @@
 #include "labelshift/cli/input.hpp"
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/label_shift.hpp"
+#include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/data/datasets/known_datasets.hpp"
 #include "labelshift/data/datasets/splits.hpp"
+#include "labelshift/data/files/class_mix_file.hpp"
 #include "labelshift/data/files/matrix_writer.hpp"
 #include "labelshift/data/files/text_lines.hpp"
 #include "labelshift/learning/checkpoint.hpp"
@@ -28,6 +31,8 @@ struct PredictOptions {
   std::string part;  // empty: test if there is one, else train
   bool logits = false;
   bool raw = false;
+  std::string prior;         // the mix to correct for; empty: none
+  std::string source_prior;  // the mix of training, if not as the predictor says
   std::string output;
   std::string labels_output;
   std::string device = "cpu";
@@ -91,8 +96,40 @@ void check_finite(const PredictOptions& options, std::span<const Index> rows, co
                               options.input.data, rows[static_cast<std::size_t>(i)] + 1));
 }
 
+/// What rows are corrected by, so that they are right for another mix of classes.
+struct Correction {
+  Eigen::VectorXd ratio;   // (m)
+  Eigen::VectorXd target;  // (m)
+};
+
+/// Nothing if no mix is asked for.
+std::optional<Correction> find_correction(const PredictOptions& options, const Predictor& predictor) {
+  if (options.prior.empty()) return std::nullopt;
+  const std::vector<std::string>& names = predictor.class_names;
+  Correction result{.ratio = {}, .target = read_class_mix(options.prior, names)};
+  const Eigen::VectorXd source =
+      options.source_prior.empty() ? predictor.prior : read_class_mix(options.source_prior, names);
+  if (source.size() == 0)
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{} does not say which mix of classes it was trained on, from which --prior goes on; give "
+                            "that mix with --source-prior",
+                            options.predictor));
+  result.ratio.resize(source.size());
+  for (Index c = 0; c < source.size(); ++c) {
+    if (source[c] < kLeastPrior && result.target[c] > 0.0)
+      throw Error(
+          ErrorKind::kInput,
+          fmt::format("{} was trained without examples of {}, to which {} gives the share {:.6g}; no "
+                      "correction makes it see them, so train on some, or give the class 0",
+                      options.predictor, excerpt(names[static_cast<std::size_t>(c)]), options.prior, result.target[c]));
+    result.ratio[c] = result.target[c] > 0.0 ? result.target[c] / source[c] : 0.0;
+  }
+  return result;
+}
+
 /// Returns false if an interrupt ended it, and then leaves no file behind.
-bool write_predictions(const PredictOptions& options, Predictor& predictor, const Part& part, Progress& progress,
+bool write_predictions(const PredictOptions& options, Predictor& predictor, const Part& part,
+                       const std::optional<Correction>& correction, Progress& progress,
                        const DeferInterrupt& interrupt) {
   const auto n = static_cast<Index>(part.rows.size());
   const auto m = static_cast<Index>(predictor.class_names.size());
@@ -100,6 +137,7 @@ bool write_predictions(const PredictOptions& options, Predictor& predictor, cons
       predictor.calibration && !options.raw ? *predictor.calibration : Calibration::identity(m);
   MatrixWriter writer(options.output, {.rows = n, .cols = m, .float32 = true, .column_names = predictor.class_names});
   RowMajorMatrix<float> probs;
+  RowMajorMatrix<double> corrected;
   for (Index first = 0; first < n && !interrupt.requested(); first += kRows) {
     progress.show("predicting", static_cast<double>(first) / static_cast<double>(n));
     const Index count = std::min(kRows, n - first);
@@ -109,6 +147,11 @@ bool write_predictions(const PredictOptions& options, Predictor& predictor, cons
     if (!options.logits) {
       probs.resize(count, m);
       apply_calibration(calibration, Scores::known(logits, /*logits=*/true), 0, probs);
+    }
+    if (correction) {
+      corrected.resize(count, m);
+      adapt_rows(probs, correction->ratio, correction->target, 0, corrected);
+      probs = corrected.cast<float>();
     }
     writer.append(options.logits ? logits : probs);
   }
@@ -134,21 +177,27 @@ std::string summary(const PredictOptions& options, const Predictor& predictor, s
   const char* what = options.logits                          ? "logits"
                      : predictor.calibration && !options.raw ? "calibrated probabilities"
                                                              : "probabilities";
-  std::string text = fmt::format("Wrote the {} of {} examples: {}\n", what, rows, options.output);
+  const std::string corrected = options.prior.empty() ? "" : ", corrected for another mix of classes,";
+  std::string text = fmt::format("Wrote the {}{} of {} examples: {}\n", what, corrected, rows, options.output);
   if (!options.labels_output.empty()) text += fmt::format("Labels: {}\n", options.labels_output);
   return text;
 }
 
 void predict(const PredictOptions& options) {
+  if (options.logits && !options.prior.empty())
+    throw Error(ErrorKind::kUsage,
+                "--prior corrects probabilities, and --logits writes none; leave one of the two out");
   check_outputs(
       std::array{OptionFile{"--output", options.output}, OptionFile{"--labels-output", options.labels_output}},
       std::array{OptionFile{"--predictor", options.predictor}, OptionFile{"--model", options.model},
-                 OptionFile{"--data", options.input.data}, OptionFile{"--labels", options.input.labels.file}});
+                 OptionFile{"--data", options.input.data}, OptionFile{"--labels", options.input.labels.file},
+                 OptionFile{"--prior", options.prior}, OptionFile{"--source-prior", options.source_prior}});
   check_writable(options.output);
   check_writable(options.labels_output);
   std::optional<Progress> progress(std::in_place);
   progress->show("reading " + options.input.data);
   Predictor predictor = load(options);
+  const std::optional<Correction> correction = find_correction(options, predictor);
   LabelOptions labels = options.input.labels;
   labels.class_names = predictor.class_names;  // the data need not have an example of each
   const LoadedDataset loaded = load_examples(options.input.data, labels);
@@ -159,7 +208,7 @@ void predict(const PredictOptions& options) {
   if (!options.labels_output.empty() && part.data.labels.empty())
     throw Error(ErrorKind::kUsage, fmt::format("{} has no labels for --labels-output", options.input.data));
   const DeferInterrupt interrupt;  // outlives the writers, which take half-written files away
-  const bool whole = write_predictions(options, predictor, part, *progress, interrupt);
+  const bool whole = write_predictions(options, predictor, part, correction, *progress, interrupt);
   progress.reset();
   if (!whole) return;  // to nobody: the signal ends the process first
   if (!loaded.note.empty()) warn(loaded.note);
@@ -187,6 +236,23 @@ void add_predict(CLI::App& app) {
   add_choice(command, "--part", options->part, "part", {"train", "test", "calibration"},
              "Which part of the data; calibration is the part that the training held out");
   add_choice(command, "--device", options->device, "device", {"cpu", "cuda"}, "Where to compute");
+  const char* mix = "Another mix of classes";
+  CLI::Option* prior =
+      command
+          .add_option("--prior", options->prior,
+                      "Correct the probabilities for data with this mix of classes: 0.2,0.3,0.5 in the predictor's "
+                      "order, a file with such numbers or with a class and its share in each row, or what labelshift "
+                      "estimate writes as JSON or CSV")
+          ->type_name("FILE|NUMBERS")
+          ->check(no_dash())
+          ->group(mix);
+  command
+      .add_option("--source-prior", options->source_prior,
+                  "The mix that the predictor was trained on, in the same forms; needed where its file does not say it")
+      ->type_name("FILE|NUMBERS")
+      ->check(no_dash())
+      ->needs(prior)
+      ->group(mix);
   const char* group = "Output (.npy, .csv, .tsv, .csv.gz; - is standard output, as CSV)";
   command.add_option("--output", options->output, "Write the probabilities here, as float32")
       ->type_name("FILE")
@@ -207,7 +273,9 @@ void add_predict(CLI::App& app) {
   labelshift predict --predictor clothes.safetensors --data examples/small-fashion-mnist --part calibration \
     --output source_probs.npy --labels-output source_labels.csv
   labelshift estimate --source-probs source_probs.npy --source-labels source_labels.csv \
-    --target-probs test_probs.npy --classes examples/small-fashion-mnist/classes.txt)");
+    --target-probs test_probs.npy --classes examples/small-fashion-mnist/classes.txt --output mix.json
+  labelshift predict --predictor clothes.safetensors --data examples/small-fashion-mnist --prior mix.json \
+    --output corrected_probs.npy)");
   command.callback([options] { predict(*options); });
 }
 

@@ -229,6 +229,14 @@ Calibration fit(const std::string& calibration, Net& net, const Dataset& data, s
       .calibration;
 }
 
+Eigen::VectorXd mix_of(const Dataset& data, std::span<const Index> rows) {
+  const std::vector<Index> counts = class_counts(data.labels, rows, data.classes());
+  Eigen::VectorXd mix(data.classes());
+  for (Index c = 0; c < mix.size(); ++c)
+    mix[c] = static_cast<double>(counts[static_cast<std::size_t>(c)]) / static_cast<double>(rows.size());
+  return mix;
+}
+
 void train(const TrainOptions& options) {
   check_options(options);
   check_outputs(std::array{OptionFile{"--output", options.output}},
@@ -274,6 +282,7 @@ void train(const TrainOptions& options) {
   if (trained.calibration != "none") predictor.calibration = calibration;
   judge("held out", net, data.train, rows.held_out, calibration, trained);
   judge("test", net, data.test, all_rows(data.test.size()), calibration, trained);
+  predictor.prior = mix_of(data.train, rows.kept);
   predictor.origin = {.data = fingerprint(data.train, all_rows(data.train.size())),
                       .calibration_fraction = options.calibration_fraction,
                       .seed = options.seed,

@@ -9,6 +9,7 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/json.hpp"
 #include "labelshift/core/base/version.hpp"
+#include "labelshift/core/likelihood/scores.hpp"
 #include "labelshift/data/files/input_file.hpp"
 #include "labelshift/data/files/sha256.hpp"
 #include "labelshift/learning/weights.hpp"
@@ -64,6 +65,7 @@ Json describe(const Predictor& predictor, const std::string& path) {
     json["calibration"] = {{"scale", json_numbers(calibration->scale)}, {"bias", json_numbers(calibration->bias)}};
   if (predictor.calibration && predictor.calibration->mixing.size() > 0)
     json["calibration"]["mixing"] = json_numbers(predictor.calibration->mixing.reshaped<Eigen::RowMajor>());
+  if (predictor.prior.size() > 0) json["prior"] = json_numbers(predictor.prior);
   json["origin"] = {{"data", predictor.origin.data},
                     {"calibration_fraction", predictor.origin.calibration_fraction},
                     {"seed", predictor.origin.seed},
@@ -126,6 +128,13 @@ std::optional<Calibration> parse_calibration(const std::string& path, const Json
   return calibration;
 }
 
+Eigen::VectorXd parse_prior(const std::string& path, const Json& json, Index classes) {
+  Eigen::VectorXd prior = vector(json);
+  if (prior.size() != classes || !(prior.array() >= 0.0).all() || !(std::abs(prior.sum() - 1.0) < kRowSumTolerance))
+    refuse(path, fmt::format("its mix of classes is not {} shares that sum to 1", classes));
+  return prior;
+}
+
 }  // namespace
 
 void save_predictor(const std::string& path, const Predictor& predictor) {
@@ -157,6 +166,7 @@ Predictor load_predictor(const std::string& path, const LoadOptions& options) {
       throw Error(ErrorKind::kUsage, fmt::format("{} has the net {}, which is in no file of its own", path, spec.name));
     }
     predictor.calibration = parse_calibration(path, json.at("calibration"), classes);
+    if (json.contains("prior")) predictor.prior = parse_prior(path, json.at("prior"), classes);
     const Json& origin = json.at("origin");
     predictor.origin = {.data = origin.at("data").get<std::string>(),
                         .calibration_fraction = origin.at("calibration_fraction").get<double>(),

@@ -25,6 +25,9 @@ struct Predictor {
   std::vector<std::string> class_names;    // (m)
   std::vector<std::string> column_names;   // of the table it was trained on; empty if nothing names them
   std::optional<Calibration> calibration;  // fitted on source examples it was not trained on
+  /// (m) The mix of classes that its probabilities are right under, which is the one that it was trained on; empty
+  /// where that is not known, as of a file of an older version.
+  Eigen::VectorXd prior = {};
   PredictorOrigin origin;
 };
 
