@@ -53,7 +53,7 @@ struct HeldOutScores {
   Scores view(Index classes) const& {
     return Scores::known({values.data(), std::ssize(values) / classes, classes, classes, 1}, /*logits=*/true);
   }
-  Scores view(Index classes) && = delete;
+  Scores view(Index classes) const&& = delete;  // it would outlive the numbers
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit& visit) {
