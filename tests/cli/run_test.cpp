@@ -47,7 +47,7 @@ TEST_F(RunCommand, ComparesTheRunsOfTheExample) {
   const CommandResult done = labelshift("run examples/federation.toml --rounds 20 --output r --workers 2");
   EXPECT_EQ(done.status, 0) << done.err;
   EXPECT_THAT(done.out, testing::StartsWith("Logistic regression on a small Fashion-MNIST, 2 nodes\n\nrun "));
-  EXPECT_THAT(done.out, testing::ContainsRegex("\nIW-ERM +0\\.[0-9]{4} \\+- 0\\.[0-9]{4} +20\n"));
+  EXPECT_THAT(done.out, testing::ContainsRegex("\nIW-ERM( +0\\.[0-9]{4} \\+- 0\\.[0-9]{4}){3} +20\n"));
   EXPECT_THAT(done.out, testing::ContainsRegex("\nIW-ERM +3, [0-9]+ B / [0-9]+ B +2, 195 B / 210 B +20, "));
   EXPECT_THAT(done.out, HasSubstr("\nRatios take one round in which a node sends its m numbers, and one"));
   EXPECT_THAT(done.out, HasSubstr("Summary: r/federation/summary.json\n"));

@@ -112,6 +112,23 @@ TEST_F(ComparisonTables, HaveARowForEveryRunAndNode) {
             "IW-ERM,4,2,10,0.75,,,,,\n");
 }
 
+TEST_F(ComparisonTables, ShowAdaptingInColumnsOfItsOwn) {
+  result_.rows[0].adapted = {0.875, 0.125};
+  result_.rows[0].majority = {0.25, 0.5};
+  for (RunResult& run : result_.rows[0].runs)
+    for (NodeEvaluation& one : run.state.history)
+      if (one.node == 1) one.adapted = 0.75;
+  const Table table = tables(ComparisonView::kAverage)[0];
+  EXPECT_EQ(table_csv(table),
+            "run,accuracy,accuracy_sd,paper,paper_sd,adapted,adapted_sd,majority,majority_sd,iterations\n"
+            "IW-ERM,0.625,0.1767766952966369,0.75,0.5,0.875,0.125,0.25,0.5,10\n"
+            "FedAvg,,,,,,,,,2\n");
+  EXPECT_THAT(table.notes, testing::Contains(testing::StartsWith("Adapted is another number than accuracy: ")));
+  EXPECT_THAT(table_csv(evaluation_table(result_)),
+              testing::AllOf(HasSubstr("reweighted_effective_examples,adapted,adapted_low,adapted_high,majority,"),
+                             HasSubstr("\nIW-ERM,3,1,10,0.5,,,,,,,,,,,\nIW-ERM,3,2,10,1,,,,,,0.75,,,,,\n")));
+}
+
 TEST_F(ComparisonTables, HaveTheMixesOfNodesWhereTheseSayThem) {
   RunResult& run = result_.rows[0].runs[1];
   run.class_names = {"cat", "dog, big"};

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "labelshift/learning/predictor.hpp"
 #include "labelshift/learning/training_threads.hpp"
 #include "tests/data/scratch.hpp"
 
@@ -88,6 +89,31 @@ TEST_F(ComparisonTest, ShowsEachNodesMixWithItsIntervalAndTheTruth) {
   EXPECT_THAT(table, HasSubstr(",p_value,estimate_T-shirt/top,low_T-shirt/top,high_T-shirt/top,truth_T-shirt/top,"));
   EXPECT_THAT(table,
               HasSubstr(fmt::format("{},{},{},{}\n", node.estimate[9], node.low[9], node.high[9], node.truth[9])));
+  const NodeEvaluation last = run.last()[2];  // read back from rounds.csv
+  EXPECT_LE(last.adapted_low, last.adapted);
+  EXPECT_GE(last.majority_high, last.majority);
+  EXPECT_GT(last.majority, 0.0);
+  const std::string numbers = fmt::format(",{},{},{},{},{},{}", last.adapted, last.adapted_low, last.adapted_high,
+                                          last.majority, last.majority_low, last.majority_high);
+  EXPECT_THAT(bytes_of(run.folder + "/rounds.csv"), HasSubstr(numbers + "\n"));
+  EXPECT_THAT(table, HasSubstr(numbers + ","));
+  const RowResult& row = result.rows[0];
+  double adapted = 0.0, majority = 0.0;
+  for (const RunResult& one : row.runs) {
+    adapted += average_of(one.state.history, &NodeEvaluation::adapted) / 2.0;
+    majority += average_of(one.state.history, &NodeEvaluation::majority) / 2.0;
+  }
+  EXPECT_DOUBLE_EQ(row.adapted.mean, adapted);
+  EXPECT_DOUBLE_EQ(row.majority.mean, majority);
+  const auto summary = nlohmann::json::parse(bytes_of(path("out/small/summary.json")));
+  EXPECT_EQ(summary["rows"][0]["adapted"]["mean"], row.adapted.mean);
+  EXPECT_EQ(summary["rows"][0]["majority"]["mean"], row.majority.mean);
+  EXPECT_FALSE(summary["rows"][1].contains("adapted"));  // FedAvg estimates nothing
+  const auto of_run = nlohmann::json::parse(bytes_of(run.folder + "/summary.json"));
+  EXPECT_EQ(of_run["nodes"][2]["adapted"], last.adapted);
+  EXPECT_EQ(of_run["nodes"][2]["majority_interval"][1], last.majority_high);
+  EXPECT_EQ(of_run["average_adapted"], average_of(run.state.history, &NodeEvaluation::adapted));
+  EXPECT_EQ(load_predictor(run.folder + "/model.safetensors").prior, run.state.trained_mix);
   EXPECT_EQ(result.mix_figure, path("out/small/node-mixes.svg"));
   const std::string figure = bytes_of(result.mix_figure);
   EXPECT_THAT(figure, HasSubstr("Ankle boot"));

@@ -501,6 +501,10 @@ TEST_F(FederationRun, SavesAndLoadsAStateToTheBit) {
   state.ratios = {{.node = 3, .largest = 2.0 / 3.0, .examples = 10, .effective_examples = 9.9, .seconds = 0.1}};
   state.phases = {{.name = "training", .rounds = 41, .traffic = {.down = 1ull << 60, .up = 3}, .seconds = 1.5}};
   state.history = {{.round = 5, .node = 0, .examples = 9, .accuracy = 1.0 / 7.0, .loss = kUnknown}};
+  NodeEvaluation& adapted = state.history[0];
+  adapted.adapted = 0.5, adapted.adapted_low = 0.4, adapted.adapted_high = 0.6;
+  adapted.majority = 0.3, adapted.majority_low = 0.2, adapted.majority_high = 0.35;
+  state.trained_mix = Eigen::Vector3d(1.0 / 7.0, 6.0 / 7.0, 0.0);
   state.absences = {{.node = 2, .rounds = 5, .why = "it is locked out"}};
   state.weighings = {{.target_error = 0.1 + 0.2}, {.round = 20, .target_error = 1.0 / 3.0, .doubtful = 2}};
   state.weighings.push_back({.round = 40, .skipped = "node 2: it is \"away\""});
@@ -529,6 +533,11 @@ TEST_F(FederationRun, SavesAndLoadsAStateToTheBit) {
   EXPECT_EQ(loaded.phases[0].traffic, state.phases[0].traffic);
   EXPECT_EQ(loaded.history[0].accuracy, 1.0 / 7.0);
   EXPECT_TRUE(std::isnan(loaded.history[0].loss));
+  for (double NodeEvaluation::*number :
+       {&NodeEvaluation::adapted, &NodeEvaluation::adapted_low, &NodeEvaluation::adapted_high,
+        &NodeEvaluation::majority, &NodeEvaluation::majority_low, &NodeEvaluation::majority_high})
+    EXPECT_EQ(loaded.history[0].*number, adapted.*number);
+  EXPECT_EQ(loaded.trained_mix, state.trained_mix);
   ASSERT_EQ(loaded.absences.size(), 1u);
   EXPECT_EQ(loaded.absences[0].node, 2);
   EXPECT_EQ(loaded.absences[0].rounds, 5);

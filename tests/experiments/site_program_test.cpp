@@ -100,7 +100,10 @@ TEST_F(SiteProgram, DoesNotSayWhatItEstimated) {
     settings_.federation.ratio.predictor = scope;
     settings_.federation.ratio.rounds = 2;
     for (const char* memory : {"memory-0", "memory-1", "memory-2"}) std::filesystem::remove_all(path(memory));
-    for (const NodeRatio& node : run_sites().ratios) {
+    const FederationState state = run_sites();
+    EXPECT_FALSE(std::isnan(state.history.back().adapted));
+    EXPECT_TRUE(std::isnan(state.history.back().majority));  // which is the share of a class
+    for (const NodeRatio& node : state.ratios) {
       EXPECT_FALSE(std::isnan(node.prior_error));  // the error alone, since its test data have labels
       for (const Eigen::VectorXd* shares : {&node.estimate, &node.low, &node.high, &node.truth})
         EXPECT_EQ(shares->size(), 0);

@@ -489,6 +489,13 @@ TEST(Coordinator, RefusesReportsThatCannotBe) {
                 report.reweighted = {.accuracy = 2.0, .low = 0.1, .high = 0.4, .examples = 9.0};
               }),
               HasSubstr("node 1: it says that its reweighted accuracy is 2, expected 0 to 1"));
+  EXPECT_THAT(evaluation_error([](Evaluate::Report& report) { report.adapted = {.right = report.examples + 1}; }),
+              HasSubstr("node 1: it says that the number of right predictions for its own mix is "));
+  EXPECT_THAT(evaluation_error([](Evaluate::Report& report) { report.adapted = {.right = -1}; }),
+              HasSubstr("node 1: a message has a count below 0"));
+  EXPECT_THAT(evaluation_error(
+                  [](Evaluate::Report& report) { report.adapted = {.right = 0, .by_majority = report.examples + 1}; }),
+              HasSubstr("node 1: it says that the number of examples of one class is "));
 }
 
 TEST(Coordinator, RefusesAnUpdateThatIsTooLongWhereThereIsALimit) {

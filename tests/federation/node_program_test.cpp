@@ -136,6 +136,10 @@ TEST_F(NodeProgramTest, RefusesMessagesThatMakeNoSense) {
   EXPECT_THAT(refusal(TaskKind::kTrain, to_bytes(Train::Request{.rate = -0.5}), nine),
               HasSubstr("asked for steps of length -0.5, expected a number above 0"));
   EXPECT_THAT(refusal(TaskKind::kEvaluate, to_bytes(Evaluate::Request{})), HasSubstr("0 weights, expected 9"));
+  for (const Eigen::VectorXd& mix :
+       {Eigen::VectorXd(half.head(2)), Eigen::VectorXd(ones), Eigen::VectorXd(Eigen::Vector3d(0.75, 0.5, -0.25))})
+    EXPECT_THAT(refusal(TaskKind::kEvaluate, to_bytes(Evaluate::Request{.trained_mix = mix}), nine),
+                HasSubstr("as the mix that a model is trained towards, expected 3 shares that sum to 1"));
 }
 
 class NodeOfAFederatedPredictor : public NodeProgramTest {

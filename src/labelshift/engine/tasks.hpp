@@ -512,10 +512,12 @@ struct Evaluate {
   static constexpr TaskKind kTask = TaskKind::kEvaluate;
   struct Request {
     std::uint32_t weighed = 0;  // as in Train: the round under which the node keeps the q_k that counts
+    /// (m) The label mix that the model is trained towards, from which a node goes on to its own; empty: it does not.
+    Eigen::VectorXd trained_mix;
 
     template <typename Self, typename Visit>
     static void fields(Self& self, Visit& visit) {
-      visit(self.weighed);
+      visit(self.weighed, self.trained_mix);
     }
   };
   using Own = Nothing;
@@ -532,15 +534,28 @@ struct Evaluate {
       visit(self.accuracy, self.low, self.high, self.examples);
     }
   };
+  /// Right predictions on the test set of a node that knows its own mix, q_k.
+  struct Adapted {
+    Index right = 0;  // of the model, corrected for q_k
+    /// Of "always the most frequent class of q_k". It tells the share of a class, so it leaves a node in a simulation
+    /// alone.
+    std::optional<Index> by_majority;
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.right, self.by_majority);
+    }
+  };
   struct Report {
     Index examples = 0;              // of the test set
     std::optional<double> accuracy;  // on them, where they have labels
     std::optional<double> loss;      // mean cross-entropy there
     std::optional<Reweighted> reweighted;
+    std::optional<Adapted> adapted;
 
     template <typename Self, typename Visit>
     static void fields(Self& self, Visit& visit) {
-      visit(self.examples, self.accuracy, self.loss, self.reweighted);
+      visit(self.examples, self.accuracy, self.loss, self.reweighted, self.adapted);
     }
   };
 };

@@ -125,10 +125,12 @@ Experiment tuned(const Experiment& experiment, const ComparisonSettings& setting
 }
 
 void summarise(const Experiment& experiment, RowResult& row) {
-  std::vector<double> accuracy, reweighted, worst, best, spread;
+  std::vector<double> accuracy, reweighted, adapted, majority, worst, best, spread;
   std::vector<std::vector<double>> nodes;
   for (const RunResult& run : row.runs) {
     accuracy.push_back(judged_accuracy(experiment, run));
+    adapted.push_back(judged_by(experiment, run, &NodeEvaluation::adapted));
+    majority.push_back(judged_by(experiment, run, &NodeEvaluation::majority));
     std::vector<double> known, source;
     const std::vector<NodeEvaluation> last = run.last();
     nodes.resize(std::max(nodes.size(), last.size()));
@@ -145,6 +147,8 @@ void summarise(const Experiment& experiment, RowResult& row) {
   row.accuracy = mean_deviation(accuracy);
   row.reweighted_accuracy = mean_deviation(reweighted);
   for (const auto& values : nodes) row.nodes.push_back(mean_deviation(values));
+  row.adapted = mean_deviation(adapted);
+  row.majority = mean_deviation(majority);
   row.worst = mean_deviation(worst);
   row.best = mean_deviation(best);
   row.spread = mean_deviation(spread);
@@ -168,6 +172,10 @@ std::string summary_text(const Experiment& experiment, const ComparisonResult& r
              {"worst_node", json_of(row.worst)},
              {"best_node", json_of(row.best)},
              {"spread_between_nodes", json_of(row.spread)}};
+    if (!std::isnan(row.adapted.mean)) {
+      one["adapted"] = json_of(row.adapted);
+      one["majority"] = json_of(row.majority);
+    }
     if (row.paper.accuracy) one["paper"] = *row.paper.accuracy;
     if (row.paper.deviation) one["paper_sd"] = *row.paper.deviation;
     for (const MeanDeviation& node : row.nodes) one["nodes"].push_back(json_of(node));
@@ -202,10 +210,14 @@ bool ComparisonResult::is_judged() const {
 }
 
 double judged_accuracy(const Experiment& experiment, const RunResult& run) {
+  return judged_by(experiment, run, &NodeEvaluation::accuracy);
+}
+
+double judged_by(const Experiment& experiment, const RunResult& run, double NodeEvaluation::*number) {
   const std::vector<NodeEvaluation> last = run.last();
-  if (experiment.report_node == 0 || last.size() == 1) return average_accuracy(run.state.history);
+  if (experiment.report_node == 0 || last.size() == 1) return average_of(run.state.history, number);
   if (experiment.report_node > std::ssize(last)) return kUnknown;
-  return last[static_cast<std::size_t>(experiment.report_node - 1)].accuracy;
+  return last[static_cast<std::size_t>(experiment.report_node - 1)].*number;
 }
 
 double comparison_seconds(const Experiment& experiment, const std::string& output, TrainingCost& cost) {

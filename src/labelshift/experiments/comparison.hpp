@@ -27,9 +27,12 @@ struct RowResult {
 
   MeanDeviation accuracy;             // over seeds: of the average over nodes, or of the node that is reported
   MeanDeviation reweighted_accuracy;  // the same on source data
-  std::vector<MeanDeviation> nodes;   // (K) the accuracies of each node
-  MeanDeviation worst, best;          // nodes
-  MeanDeviation spread;               // standard deviation between nodes
+  /// The same of the model corrected at each node for its own estimated mix, and of always saying the most frequent
+  /// class of that mix. It is personalisation: no accuracy of the row's method.
+  MeanDeviation adapted, majority;
+  std::vector<MeanDeviation> nodes;  // (K) the accuracies of each node
+  MeanDeviation worst, best;         // nodes
+  MeanDeviation spread;              // standard deviation between nodes
 };
 
 /// A run that could not be made, and why.
@@ -57,6 +60,8 @@ struct ComparisonResult {
 
 /// The accuracy on test data that a run is judged by: the average over its nodes, or that of the node that is reported.
 double judged_accuracy(const Experiment& experiment, const RunResult& run);
+/// The same of another number of an evaluation.
+double judged_by(const Experiment& experiment, const RunResult& run, double NodeEvaluation::*number);
 
 struct ComparisonSettings {
   std::string output = "results";

@@ -13,6 +13,10 @@ namespace {
 
 constexpr std::size_t kMostNodes = 10;  // that have a column each
 constexpr const char* kSpreadNote = "Spread is the standard deviation between the accuracies of the nodes.";
+constexpr const char* kAdaptedNote =
+    "Adapted is another number than accuracy: every node has corrected the model for its own estimated mix. Majority "
+    "is "
+    "always saying the most frequent class of that mix.";
 
 template <typename Holds>
 bool any_row(const ComparisonResult& result, const Holds& holds) {
@@ -113,6 +117,11 @@ Table average_table(const Experiment& experiment, const ComparisonResult& result
   Table table{.columns = {text_column("run", "run"), mean_column("accuracy", "accuracy")},
               .notes = {what_is_compared(experiment, result)}};
   if (paper) table.columns.push_back(mean_column("paper", "paper"));
+  const bool adapted = any_row(result, [](const RowResult& row) { return !std::isnan(row.adapted.mean); });
+  if (adapted) {
+    table.columns.insert(table.columns.end(), {mean_column("adapted", "adapted"), mean_column("majority", "majority")});
+    table.notes.push_back(kAdaptedNote);
+  }
   table.columns.push_back(count_column("iterations", "iterations"));
   if (rounds) table.columns.push_back(count_column("rounds", "rounds"));
   for (std::size_t r = 0; r < result.rows.size(); ++r) {
@@ -120,6 +129,10 @@ Table average_table(const Experiment& experiment, const ComparisonResult& result
     const FederationSettings& settings = experiment.runs[r].settings.federation;
     std::vector<Cell>& line = table.rows.emplace_back(std::vector<Cell>{row.name, row.accuracy});
     if (paper) line.emplace_back(of_paper(row.paper));
+    if (adapted && std::isnan(row.adapted.mean))
+      line.resize(line.size() + 2);
+    else if (adapted)
+      line.insert(line.end(), {row.adapted, row.majority});
     line.push_back(by_epochs(experiment.runs[r]) ? Cell() : Cell(settings.local.iterations(settings.rounds)));
     if (rounds) line.emplace_back(std::int64_t{settings.rounds});
   }
@@ -304,6 +317,13 @@ Table evaluation_table(const ComparisonResult& result) {
   append(table.columns, evaluation_columns());
   const std::size_t first = 2;  // of the columns of an evaluation, which is that of the node
   table.columns[first] = node_column(result);
+  const bool adapted = any_row(result, [](const RowResult& row) {
+    return std::any_of(row.runs.begin(), row.runs.end(), [](const RunResult& run) {
+      const std::vector<NodeEvaluation> last = run.last();
+      return std::any_of(last.begin(), last.end(), is_adapted);
+    });
+  });
+  if (adapted) append(table.columns, adapted_columns());
   const RunResult* known = run_with_mixes(result);
   const std::vector<Column> mixes = known ? mix_columns(*known) : std::vector<Column>();
   append(table.columns, mixes);
@@ -314,6 +334,7 @@ Table evaluation_table(const ComparisonResult& result) {
         line = {row.name, static_cast<std::int64_t>(run.seed)};
         append(line, evaluation_cells(node));
         line[first] = node_cell(run, node.node);
+        if (adapted) append(line, adapted_cells(node));
         if (known) append(line, mix_cells(run, node.node, mixes.size()));
       }
   return table;

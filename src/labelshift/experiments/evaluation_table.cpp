@@ -1,5 +1,7 @@
 #include "labelshift/experiments/evaluation_table.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -37,11 +39,29 @@ std::vector<Cell> evaluation_cells(const NodeEvaluation& evaluation) {
       reweighted_cells(evaluation));
 }
 
+std::vector<Column> adapted_columns() {
+  return {number_column("adapted", "adapted"), interval_column("95 % interval", "adapted"),
+          number_column("majority", "majority"), interval_column("95 % interval", "majority")};
+}
+
+std::vector<Cell> adapted_cells(const NodeEvaluation& evaluation) {
+  return {evaluation.adapted, IntervalEnds{evaluation.adapted_low, evaluation.adapted_high}, evaluation.majority,
+          IntervalEnds{evaluation.majority_low, evaluation.majority_high}};
+}
+
+bool is_adapted(const NodeEvaluation& evaluation) {
+  return !std::isnan(evaluation.adapted);
+}
+
 Table rounds_table(const std::vector<NodeEvaluation>& history) {
   Table table{.columns = joined({count_column("round", "round")}, evaluation_columns())};
+  const bool adapted = std::any_of(history.begin(), history.end(), is_adapted);
+  if (adapted) table.columns = joined(std::move(table.columns), adapted_columns());
   table.rows.reserve(history.size());
-  for (const NodeEvaluation& one : history)
+  for (const NodeEvaluation& one : history) {
     table.rows.push_back(joined({Cell(std::int64_t{one.round})}, evaluation_cells(one)));
+    if (adapted) table.rows.back() = joined(std::move(table.rows.back()), adapted_cells(one));
+  }
   return table;
 }
 

@@ -13,6 +13,12 @@ std::vector<Column> evaluation_columns();
 /// A cell for each of these columns.
 std::vector<Cell> evaluation_cells(const NodeEvaluation& evaluation);
 
+/// Of the model corrected at a node for the node's own mix, and of always saying the most frequent class of that mix.
+/// These columns are shown where is_adapted() holds for some evaluation.
+std::vector<Column> adapted_columns();
+std::vector<Cell> adapted_cells(const NodeEvaluation& evaluation);
+bool is_adapted(const NodeEvaluation& evaluation);
+
 /// A row for each evaluation of a run, with its round.
 Table rounds_table(const std::vector<NodeEvaluation>& history);
 

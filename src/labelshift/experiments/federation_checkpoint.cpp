@@ -47,13 +47,16 @@ Json history_json(const std::vector<NodeEvaluation>& history) {
   for (const NodeEvaluation& one : history)
     list.push_back({one.round, one.node, one.examples, json_number(one.accuracy), json_number(one.loss),
                     json_number(one.reweighted_accuracy), json_number(one.reweighted_low),
-                    json_number(one.reweighted_high), json_number(one.reweighted_examples)});
+                    json_number(one.reweighted_high), json_number(one.reweighted_examples), json_number(one.adapted),
+                    json_number(one.adapted_low), json_number(one.adapted_high), json_number(one.majority),
+                    json_number(one.majority_low), json_number(one.majority_high)});
   return list;
 }
 
 std::vector<NodeEvaluation> history_of(const Json& list) {
   std::vector<NodeEvaluation> history;
-  for (const Json& one : list)
+  for (const Json& one : list) {
+    const auto later = [&](std::size_t i) { return one.size() > i ? number(one[i]) : kUnknown; };  // none in older ones
     history.push_back({.round = one.at(0).get<int>(),
                        .node = one.at(1).get<Index>(),
                        .examples = one.at(2).get<Index>(),
@@ -62,7 +65,14 @@ std::vector<NodeEvaluation> history_of(const Json& list) {
                        .reweighted_accuracy = number(one.at(5)),
                        .reweighted_low = number(one.at(6)),
                        .reweighted_high = number(one.at(7)),
-                       .reweighted_examples = number(one.at(8))});
+                       .reweighted_examples = number(one.at(8)),
+                       .adapted = later(9),
+                       .adapted_low = later(10),
+                       .adapted_high = later(11),
+                       .majority = later(12),
+                       .majority_low = later(13),
+                       .majority_high = later(14)});
+  }
   return history;
 }
 
@@ -79,6 +89,7 @@ Json state_json(const FederationState& state) {
             {"counted", state.counted},
             {"company", state.company},
             {"target_sum", json_numbers(state.target_sum)},
+            {"trained_mix", json_numbers(state.trained_mix)},
             {"target_error", json_number(state.target_error)},
             {"largest_weight", json_number(state.largest_weight)},
             {"effective_share", json_number(state.effective_share)},
@@ -135,6 +146,7 @@ FederationState state_of(const Json& json) {
   state.counted = json.at("counted").get<std::vector<std::uint64_t>>();
   state.company = json.value("company", Index{0});
   state.target_sum = vector_of(json, "target_sum");
+  state.trained_mix = vector_of(json, "trained_mix");
   state.target_error = number(json.at("target_error"));
   state.largest_weight = number(json.value("largest_weight", Json()));  // older summaries have neither
   state.effective_share = number(json.value("effective_share", Json()));

@@ -151,18 +151,20 @@ std::vector<NodeEvaluation> read_rounds(const std::string& path) {
   };
   std::vector<NodeEvaluation> history;
   std::string_view line;
-  lines.next(line);  // the header
+  lines.next(line);  // the header, whose last columns some runs do not have
+  const auto columns = static_cast<std::size_t>(std::count(line.begin(), line.end(), ',')) + 1;
   while (lines.next(line)) {
     Cells cells(lines, line, ',');
-    double values[9];
-    for (double& value : values) {
+    double values[15];
+    for (std::size_t i = 0; i < std::size(values); ++i) {
       std::string_view one;
-      value = kUnknown;
-      need(cells.next(one) && (one.empty() || parse_number(one, value)));
+      values[i] = kUnknown;
+      if (i < 9 || i < columns) need(cells.next(one) && (one.empty() || parse_number(one, values[i])));
     }
     for (int i = 0; i < 3; ++i) need(values[i] >= 0.0 && values[i] <= kMostRounds);
     history.push_back({static_cast<int>(values[0]), static_cast<Index>(values[1]) - 1, static_cast<Index>(values[2]),
-                       values[3], values[4], values[5], values[6], values[7], values[8]});
+                       values[3], values[4], values[5], values[6], values[7], values[8], values[9], values[10],
+                       values[11], values[12], values[13], values[14]});
   }
   need(!history.empty() && is_history(history));
   return history;
@@ -171,6 +173,10 @@ std::vector<NodeEvaluation> read_rounds(const std::string& path) {
 std::string summary_text(const RunSettings& settings, const RunResult& result) {
   Json json{{"format", kFormat}, {"version", version()}, {"seed", settings.federation.seed}};
   json["average_accuracy"] = json_number(average_accuracy(result.state.history));
+  if (const double adapted = average_of(result.state.history, &NodeEvaluation::adapted); !std::isnan(adapted)) {
+    json["average_adapted"] = adapted;
+    json["average_majority"] = json_number(average_of(result.state.history, &NodeEvaluation::majority));
+  }
   json["nodes"] = Json::array();
   for (const NodeEvaluation& one : result.last()) {
     json["nodes"].push_back(
@@ -181,6 +187,13 @@ std::string summary_text(const RunSettings& settings, const RunResult& result) {
          {"reweighted_source_accuracy", json_number(one.reweighted_accuracy)},
          {"reweighted_interval", {json_number(one.reweighted_low), json_number(one.reweighted_high)}},
          {"reweighted_effective_examples", json_number(one.reweighted_examples)}});
+    if (is_adapted(one)) {
+      Json& node = json["nodes"].back();
+      node["adapted"] = json_number(one.adapted);
+      node["adapted_interval"] = {json_number(one.adapted_low), json_number(one.adapted_high)};
+      node["majority"] = json_number(one.majority);
+      node["majority_interval"] = {json_number(one.majority_low), json_number(one.majority_high)};
+    }
     if (!result.node_names.empty()) json["nodes"].back()["name"] = result.name_of(one.node);
   }
   json["largest_weight"] = json_number(result.state.largest_weight);
@@ -423,6 +436,7 @@ void write_model(const std::string& path, const FederationSettings& settings, co
   save_predictor(path, {.net = global_model(settings, task, state),
                         .class_names = task.class_names,
                         .column_names = columns,
+                        .prior = state.trained_mix,
                         .origin = {.seed = settings.seed}});
 }
 

@@ -88,6 +88,11 @@ class SiteProgram : public NodeProgram {
       answer.report = to_bytes(report);
     }
     if (task == TaskKind::kAgree && !run_->details) answer.report = to_bytes(Agree::Report{});
+    if (task == TaskKind::kEvaluate && !run_->details) {
+      auto report = from_bytes<Evaluate::Report>(answer.report);
+      if (report.adapted) report.adapted->by_majority.reset();
+      answer.report = to_bytes(report);
+    }
     if (task == TaskKind::kRatio && !run_->details) answer.report = to_bytes(Ratio::Report{});
     return answer;
   }

@@ -171,6 +171,13 @@ void check_evaluation(const Answer& answer) {
   const auto report = from_bytes<Evaluate::Report>(answer.report);
   if (report.accuracy) check_within("its accuracy", *report.accuracy, 0.0, 1.0);
   if (report.loss) check_not_negative("its loss", *report.loss);
+  if (report.adapted) {
+    const auto examples = static_cast<double>(report.examples);
+    check_within("the number of right predictions for its own mix", static_cast<double>(report.adapted->right), 0.0,
+                 examples);
+    check_within("the number of examples of one class", static_cast<double>(report.adapted->by_majority.value_or(0)),
+                 0.0, examples);
+  }
   if (!report.reweighted) return;
   const Evaluate::Reweighted& found = *report.reweighted;
   check_within("the lower end of its accuracy", found.low, 0.0, 1.0);

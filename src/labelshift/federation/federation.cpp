@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/inference/wilson.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/answer_checks.hpp"
 #include "labelshift/federation/model_schema.hpp"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr Index kNodesNamed = 10;  // in warnings of one kind
 constexpr int kMostRepeats = 100;  // of a round that needs everybody
+constexpr double kTwoSided95 = 1.959963984540054;
 
 /// One coordinator.
 class Coordinator {
@@ -158,6 +160,8 @@ class Coordinator {
   void weigh(const FederatedAlgorithm& algorithm, const TaskOutcome<Join>& joined) {
     if (settings_.ratio.weighted())
       run_ratio_phase(settings_, task_, census_of(joined), algorithm.mixture_penalty(), conversation_, state_);
+    else if (settings_.weighting == Weighting::kPooled)
+      state_.trained_mix = joined.sums.counts / joined.sums.counts.sum();
   }
 
   /// Whether weights are to be made anew before the next round. One that was skipped is not tried again.
@@ -508,7 +512,9 @@ class Coordinator {
 
   void evaluate(const FederatedAlgorithm& algorithm) {
     const std::span<const float> weights = algorithm.weights();
-    const Request request = request_for<Evaluate>({weighed_round(state_)}, static_cast<std::uint64_t>(state_.round),
+    const Evaluate::Request body{weighed_round(state_),
+                                 settings_.ratio.estimated() ? state_.trained_mix : Eigen::VectorXd()};
+    const Request request = request_for<Evaluate>(body, static_cast<std::uint64_t>(state_.round),
                                                   std::vector<float>(weights.begin(), weights.end()));
     // Where training goes on without a node, so does this; nothing is known of that node then.
     const std::vector<Index> left_out = conversation_.left_out();
@@ -530,6 +536,18 @@ class Coordinator {
       row.examples = report.examples;
       row.accuracy = report.accuracy.value_or(kUnknown);
       row.loss = report.loss.value_or(kUnknown);
+      const auto examples = static_cast<double>(report.examples);
+      const auto note = [&](Index right, double& share, double& low, double& high) {
+        share = static_cast<double>(right) / examples;
+        const WilsonInterval interval = wilson_interval(share, examples, kTwoSided95);
+        low = interval.low;
+        high = interval.high;
+      };
+      if (report.adapted && report.examples > 0) {
+        note(report.adapted->right, row.adapted, row.adapted_low, row.adapted_high);
+        if (report.adapted->by_majority)
+          note(*report.adapted->by_majority, row.majority, row.majority_low, row.majority_high);
+      }
       if (report.reweighted) {
         row.reweighted_accuracy = report.reweighted->accuracy;
         row.reweighted_low = report.reweighted->low;
@@ -571,11 +589,15 @@ std::unique_ptr<Net> global_model(const FederationSettings& settings, const Fede
 }
 
 double average_accuracy(const std::vector<NodeEvaluation>& history) {
+  return average_of(history, &NodeEvaluation::accuracy);
+}
+
+double average_of(const std::vector<NodeEvaluation>& history, double NodeEvaluation::*number) {
   double sum = 0.0;
   int nodes = 0;
   for (auto row = history.rbegin(); row != history.rend() && row->round == history.back().round; ++row) {
-    if (std::isnan(row->accuracy)) continue;
-    sum += row->accuracy;
+    if (std::isnan((*row).*number)) continue;
+    sum += (*row).*number;
     ++nodes;
   }
   return nodes > 0 ? sum / nodes : kUnknown;

@@ -33,6 +33,10 @@ struct NodeEvaluation {
   double reweighted_low = kUnknown;  // 95 % interval, given the ratio
   double reweighted_high = kUnknown;
   double reweighted_examples = kUnknown;  // effective number
+  // Where ratios are estimated: of the model corrected at the node for its own q_k, which is personalisation, and of
+  // always saying the most frequent class of q_k; with 95 % intervals.
+  double adapted = kUnknown, adapted_low = kUnknown, adapted_high = kUnknown;
+  double majority = kUnknown, majority_low = kUnknown, majority_high = kUnknown;
 };
 
 /// What phase 1 and 2 of Alg. 2 came to at one node.
@@ -98,11 +102,15 @@ struct FederationState {
   std::vector<std::uint64_t> counted;  // (K) the last round of each node whose answer counts; 0: none
   Index company = 0;                   // nodes that take part, where what they keep adds up over them
   Eigen::VectorXd target_sum;          // (m) sum_j q_j as it was estimated, or the truth; empty without ratios
-  double target_error = kUnknown;      // |sum_j q_j - truth|_1 / K, where test labels tell
-  std::vector<NodeRatio> ratios;       // (K) empty without ratios
-  std::vector<Weighing> weighings;     // from that before training on; empty where weights are never refreshed
-  double largest_weight = kUnknown;    // r_max, where no node keeps its own to itself
-  double effective_share = kUnknown;   // of all training examples: effective by actual number
+  /// (m) The label mix under which the model's probabilities are right: that of the examples as they are weighted, over
+  /// all nodes. Empty where nobody knows it, since nodes cut their weights (max-ratio), or count the same with no
+  /// ratios.
+  Eigen::VectorXd trained_mix;
+  double target_error = kUnknown;          // |sum_j q_j - truth|_1 / K, where test labels tell
+  std::vector<NodeRatio> ratios;           // (K) empty without ratios
+  std::vector<Weighing> weighings;         // from that before training on; empty where weights are never refreshed
+  double largest_weight = kUnknown;        // r_max, where no node keeps its own to itself
+  double effective_share = kUnknown;       // of all training examples: effective by actual number
   double compression_variance = kUnknown;  // q of Thm. F.1, where updates are compressed
   std::optional<TheoremStep> step;         // that a theorem gives, where the settings ask for it
   std::int64_t drawn_steps = 0;            // that each node has taken, where chance decides how many
@@ -164,5 +172,7 @@ std::unique_ptr<Net> global_model(const FederationSettings& settings, const Fede
 
 /// The mean over nodes of their accuracies in the last round that has any; nodes without test examples do not count.
 double average_accuracy(const std::vector<NodeEvaluation>& history);
+/// The same of another number of an evaluation.
+double average_of(const std::vector<NodeEvaluation>& history, double NodeEvaluation::*number);
 
 }  // namespace labelshift

@@ -9,6 +9,7 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/inference/wilson.hpp"
 #include "labelshift/core/likelihood/sample_summary.hpp"
+#include "labelshift/federation/mix_adaptation.hpp"
 #include "labelshift/federation/mixture_weights.hpp"
 #include "labelshift/federation/streams.hpp"
 #include "labelshift/learning/evaluation.hpp"
@@ -82,6 +83,26 @@ std::optional<Evaluate::Reweighted> reweighted(NodeContext& node, Net& net, std:
   return found;
 }
 
+void check_trained_mix(const VectorXd& mix, Index classes) {
+  if (mix.size() == 0) return;
+  if (mix.size() != classes || (mix.array() < 0.0).any() || std::abs(mix.sum() - 1.0) > 1e-6)
+    throw Error(ErrorKind::kPeer, fmt::format("a message has {} numbers that sum to {:.6g} as the mix that a model is "
+                                              "trained towards, expected {} shares that sum to 1",
+                                              mix.size(), mix.sum(), classes));
+}
+
+/// What the model is worth to a node that corrects it for its own mix; nothing without an estimate of that.
+std::optional<Evaluate::Adapted> adapted(const NodeContext& node, const Evaluate::Request& request,
+                                         const RowMajorMatrix<float>& logits, std::span<const int> labels) {
+  const VectorXd& trained_mix = request.trained_mix;
+  if (trained_mix.size() == 0 || !node.settings().ratio.estimated()) return std::nullopt;
+  const std::optional<VectorXd> q = node.class_numbers(entry_of(kTargetEntry, request.weighed));
+  if (!q || !(q->sum() > 0.0)) return std::nullopt;  // it withholds its mix, or has no say in the goal
+  const VectorXd mix = shrunk_mix(*q, trained_mix, static_cast<double>(node.parts().estimate.size()));
+  return Evaluate::Adapted{.right = right_for_mix(logits, labels, mix, trained_mix),
+                           .by_majority = right_by_majority(labels, *q)};
+}
+
 }  // namespace
 
 Answer answer(NodeContext& node, const Train::Request& request, const UpdateCodec* codec) {
@@ -128,15 +149,18 @@ Answer answer(NodeContext& node, const Train::Request& request, const UpdateCode
 }
 
 TaskAnswer<Evaluate> answer(NodeContext& node, const Evaluate::Request& request) {
+  check_trained_mix(request.trained_mix, node.classes());
   Net& model = node.asked_model();
   const std::vector<Index>& rows = node.parts().evaluate;
   TaskAnswer<Evaluate> result;
   result.report.examples = std::ssize(rows);
   if (!node.test_data().labels.empty() && !rows.empty()) {
     const RowMajorMatrix<float> logits = evaluate_logits(model, node.test_data(), rows);
-    const Evaluation found = evaluate(logits, labels_of(node.test_data(), rows), Calibration::identity(node.classes()));
+    const std::vector<int> labels = labels_of(node.test_data(), rows);
+    const Evaluation found = evaluate(logits, labels, Calibration::identity(node.classes()));
     result.report.accuracy = found.accuracy;
     result.report.loss = found.quality.nll;
+    result.report.adapted = adapted(node, request, logits, labels);
   }
   result.report.reweighted = reweighted(node, model, request.weighed);
   return result;

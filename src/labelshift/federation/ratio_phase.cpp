@@ -88,6 +88,7 @@ class RatioPhase {
           "no node whose risk is the goal has test examples, so there is nothing to weight towards; add some, or "
           "train without ratios");
     if (mixture_) return weigh_nodes();
+    note_trained_mix();
     std::vector<std::string> never;
     const VectorXd goal = weighed_target();
     for (Index c = 0; c < classes(); ++c)
@@ -111,6 +112,18 @@ class RatioPhase {
       row.prior_error = report.prior_error.value_or(kUnknown);
       note_mix(report, row);
     }
+  }
+
+  /// The mix of the weighted examples of all nodes, sum_k w_k(c) p_k(c): of class c that is q(c) summed over all nodes,
+  /// whether they count the same (w_k p_k = K / K_c sum q at the K_c nodes that hold c) or by their examples
+  /// (n_k p_k sum q / p, whose sum is n sum q). In the pairwise exchange a predictor that lacks c makes its part of the
+  /// sum 0 there, and nobody makes up for it in `target_sum`. Weights that nodes cut are known to them alone.
+  void note_trained_mix() {
+    state_.trained_mix.resize(0);
+    if (settings_.ratio.max_ratio) return;
+    const bool pairwise = settings_.ratio.exchange == RatioExchange::kPairwise && settings_.ratio.estimated();
+    const VectorXd mix = pairwise ? made_up(state_.target_sum) : weighed_target();
+    state_.trained_mix = mix / mix.sum();
   }
 
   /// What a node says of its own mix, in a simulation.
