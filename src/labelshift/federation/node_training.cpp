@@ -92,7 +92,7 @@ void check_trained_mix(const VectorXd& mix, Index classes) {
 }
 
 /// What the model is worth to a node that corrects it for its own mix; nothing without an estimate of that.
-std::optional<Evaluate::Adapted> adapted(const NodeContext& node, const Evaluate::Request& request,
+std::optional<Evaluate::Adapted> adapted(NodeContext& node, const Evaluate::Request& request,
                                          const RowMajorMatrix<float>& logits, std::span<const int> labels) {
   const VectorXd& trained_mix = request.trained_mix;
   if (trained_mix.size() == 0 || !node.settings().ratio.estimated()) return std::nullopt;

@@ -99,8 +99,7 @@ void read_json(std::istream& in, Mix& mix) {
     shares = json.at("target_prior").get<std::vector<double>>();
   } catch (const Json::exception&) {
     refuse(mix.name(),
-           "it is JSON, but has no lists \"classes\" and \"target_prior\" as labelshift estimate --format json writes "
-           "them");
+           "it is JSON, but has no lists \"classes\" and \"target_prior\" as labelshift estimate writes them in JSON");
   }
   if (names.size() != shares.size())
     refuse(mix.name(), fmt::format("found {} shares of {} classes", shares.size(), names.size()));
