@@ -191,9 +191,9 @@ TEST_F(CommandLine, ListsEstimatorsAndCalibrations) {
       EXPECT_THAT(table.out, HasSubstr(entry["summary"].get<std::string>()));
     }
   }
-  EXPECT_THAT(names,
-              testing::UnorderedElementsAre("mlls-em", "mlls-sqp", "mlls-l1", "mlls-l2", "mlls-cg", "mlls-sgd", "bbse",
-                                            "bbse-soft", "mlls-confusion", "rlls", "auto", "none", "ts", "bcts", "vs", "matrix"));
+  EXPECT_THAT(names, testing::UnorderedElementsAre("mlls-em", "mlls-sqp", "mlls-l1", "mlls-l2", "mlls-cg", "mlls-sgd",
+                                                   "bbse", "bbse-soft", "mlls-confusion", "rlls", "auto", "none", "ts",
+                                                   "bcts", "vs", "matrix"));
   EXPECT_THAT(table.out, HasSubstr("fastest (default)"));
 }
 

@@ -66,8 +66,8 @@ TEST_F(ReadClassMix, SaysWhatToMend) {
   refused("m.csv", "cat,0.5\neel\n", "DIR/m.csv, line 2: found 1 cells, expected 2 as in line 1");
   refused("m.csv", "", "DIR/m.csv: it is empty");
   const std::string lists =
-      "DIR/m.json: it is JSON, but has no lists \"classes\" and \"target_prior\" as labelshift estimate --format json "
-      "writes them";
+      "DIR/m.json: it is JSON, but has no lists \"classes\" and \"target_prior\" as labelshift estimate writes them in "
+      "JSON";
   refused("m.json", "{", lists);
   refused("m.json", R"({"classes": ["cat"]})", lists);
   refused("m.json", R"({"classes": ["cat"], "target_prior": [null]})", lists);
