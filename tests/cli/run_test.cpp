@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <csignal>
@@ -53,6 +54,16 @@ TEST_F(RunCommand, ComparesTheRunsOfTheExample) {
   EXPECT_THAT(done.out, HasSubstr("Summary: r/federation/summary.json\n"));
   const auto summary = nlohmann::json::parse(bytes_of(path("r/federation/summary.json")));
   EXPECT_EQ(summary["rows"].size(), 3u);
+  double node_error = 0.0, sum_error = 0.0;  // means over two seeds, and two nodes
+  for (const char* seed : {"0", "1"}) {
+    const auto run =
+        nlohmann::json::parse(bytes_of(path(fmt::format("r/federation/iw-erm-seed-{}/summary.json", seed))));
+    for (const auto& node : run["federation"]["ratios"]) node_error += node["prior_error"].get<double>() / 4.0;
+    sum_error += run["federation"]["target_error"].get<double>() / 2.0;
+  }
+  EXPECT_THAT(done.out, HasSubstr("error of a node's q  error of sum q\n"));
+  EXPECT_THAT(done.out, testing::ContainsRegex(
+                            fmt::format("\nIW-ERM +[0-9.]+ +[0-9.]+ % +{:.3f} +{:.3f}\n", node_error, sum_error)));
 
   const CommandResult nodes =
       labelshift("run examples/federation.toml --rounds 20 --output r --set run.checkpoint-every=500 --show nodes");

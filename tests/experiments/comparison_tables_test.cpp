@@ -39,6 +39,8 @@ class ComparisonTables : public testing::Test {
     weighted.runs[0].state.largest_weight = 200.0;
     weighted.runs[0].state.effective_share = 0.2;
     weighted.runs[0].state.target_error = 0.125;
+    weighted.runs[0].state.ratios[0].prior_error = 0.25;
+    weighted.runs[0].state.ratios[1].prior_error = 0.5;
     weighted.accuracy = mean_deviation({0.75, 0.5});
     weighted.nodes = {mean_deviation({0.5, 0.25}), mean_deviation({1.0, 0.75})};
     weighted.worst = weighted.nodes[0];
@@ -63,7 +65,8 @@ TEST_F(ComparisonTables, ShowAveragesWithWeightsTrafficAndTime) {
   EXPECT_THAT(shown[0].notes,
               ElementsAre("The average of the accuracies of 2 nodes on their test data, mean +- standard "
                           "deviation over 2 seeds."));
-  EXPECT_EQ(table_csv(shown[1]), "run,largest_weight,effective_examples,target_error\nIW-ERM,200,20,0.125\n");
+  EXPECT_EQ(table_csv(shown[1]),
+            "run,largest_weight,effective_examples,node_error,target_error\nIW-ERM,200,20,0.375,0.125\n");
   EXPECT_EQ(table_csv(shown[2]),  // of the first seed, a node
             "run,join_rounds,join_up,join_down,ratio_rounds,ratio_up,ratio_down\n"
             "IW-ERM,1,20,40,2,50,100\n"

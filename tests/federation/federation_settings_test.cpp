@@ -240,7 +240,7 @@ TEST(FederationSettings, GoTogetherOrDoNot) {
   EXPECT_EQ(both(pairwise, pooled), "training.weighting");
   EXPECT_EQ(both(federated, pooled), fine);
   EXPECT_EQ(both(pairwise, bbse), "ratio.method");
-  EXPECT_EQ(both(federated, bbse), "ratio.method");
+  EXPECT_EQ(both(federated, bbse), fine);
   const auto goal = [](FederationSettings& settings) { settings.ratio.goal_node = 5; };
   EXPECT_EQ(both(pairwise, goal), "ratio.goal-node");
   EXPECT_EQ(both(federated, goal), fine);

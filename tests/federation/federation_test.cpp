@@ -243,6 +243,11 @@ INSTANTIATE_TEST_SUITE_P(Federation, EveryExchange,
                                          ExchangeCase{"auto", PredictorScope::kLocal, RatioExchange::kLocal},
                                          ExchangeCase{"mlls-ts", PredictorScope::kFederated, RatioExchange::kLocal},
                                          ExchangeCase{"vrls", PredictorScope::kFederated, RatioExchange::kLocal},
+                                         ExchangeCase{"bbse", PredictorScope::kFederated, RatioExchange::kLocal},
+                                         ExchangeCase{"bbse-soft", PredictorScope::kFederated, RatioExchange::kLocal},
+                                         ExchangeCase{"rlls", PredictorScope::kFederated, RatioExchange::kLocal},
+                                         ExchangeCase{"mlls-confusion", PredictorScope::kFederated,
+                                                      RatioExchange::kLocal},
                                          ExchangeCase{"mlls-bct", PredictorScope::kLocal, RatioExchange::kPairwise}),
                          [](const auto& row) { return row.param.name(); });
 
@@ -608,7 +613,7 @@ TEST(FederationSettings, AreRefusedWhereTheyMakeNoSense) {
   });
   refused("confusion matrix", [](auto& s) {
     s.ratio.method = "bbse";
-    s.ratio.predictor = PredictorScope::kFederated;
+    s.ratio.exchange = RatioExchange::kPairwise;
   });
 }
 

@@ -196,22 +196,33 @@ Table reweighted_table(const ComparisonResult& result) {
   return table;
 }
 
+/// The mean over nodes of |q_k - truth|_1, where it is known.
+double mean_node_error(const FederationState& state) {
+  std::vector<double> errors;
+  for (const NodeRatio& node : state.ratios)
+    if (!std::isnan(node.prior_error)) errors.push_back(node.prior_error);
+  return mean_deviation(errors).mean;
+}
+
 Table weight_table(const ComparisonResult& result) {
   Column effective_column = number_column("effective examples", "effective_examples", 1);
   effective_column.unit = "%";
   Table table{.columns = {text_column("importance weights", "run"), significant_column("largest", "largest_weight", 3),
-                          effective_column, number_column("error of sum q", "target_error", 3)}};
+                          effective_column, number_column("error of a node's q", "node_error", 3),
+                          number_column("error of sum q", "target_error", 3)}};
   for (const RowResult& row : result.rows) {
-    std::vector<double> largest, effective, error;
+    std::vector<double> largest, effective, of_node, error;
     for (const RunResult& run : row.runs) {
       if (run.state.ratios.empty()) continue;
       largest.push_back(run.state.largest_weight);
       effective.push_back(run.state.effective_share);
+      of_node.push_back(mean_node_error(run.state));
       error.push_back(run.state.target_error);
     }
     if (largest.empty()) continue;
     table.rows.push_back({row.name, *std::max_element(largest.begin(), largest.end()),
-                          100.0 * mean_deviation(effective).mean, mean_deviation(error).mean});
+                          100.0 * mean_deviation(effective).mean, mean_deviation(of_node).mean,
+                          mean_deviation(error).mean});
   }
   return table;
 }

@@ -76,11 +76,11 @@ void check_settings(const FederationSettings& settings, Index nodes) {
        "exchange = \"pairwise\" aims at all nodes; drop goal-node");
   need(!pairwise || settings.weighting == Weighting::kNodes, "training.weighting",
        "exchange = \"pairwise\" weighs nodes equally; drop weighting = \"pooled\"");
-  if (pairwise || federated)
-    need(find_estimator(method.estimator).family == EstimatorFamily::kLikelihood, "ratio.method",
-         fmt::format("method {} needs a confusion matrix of each node's own predictor; use predictor = \"local\" and "
-                     "exchange = \"local\", or a likelihood method such as vrls",
-                     ratio.method));
+  need(!pairwise || find_estimator(method.estimator).family == EstimatorFamily::kLikelihood, "ratio.method",
+       fmt::format(
+           "method {} needs a confusion matrix, which does not travel with a predictor; use exchange = \"local\", "
+           "or a likelihood method such as vrls",
+           ratio.method));
 }
 
 }  // namespace labelshift

@@ -60,6 +60,16 @@ TEST(PredictionAgreement, SeldomDoubtsAGoodEstimate) {
   }
 }
 
+TEST(PredictionAgreement, SeldomDoubtsAnEstimateFromFewExamplesOfARareMistake) {
+  // About 2 % of a class are taken for each of the others, so 30 examples often show no such mistake at all, and 1,000
+  // rows of mostly that class show some.
+  GaussianProblem good = kEven;
+  good.separation = 4.0;
+  const Outcome found = run(good, good, Vector3d(30, 300, 300), Vector3d(0.96, 0.02, 0.02), 1000, kBcts);
+  EXPECT_LE(found.disagreed, 0.05 + 3 * 0.011);
+  EXPECT_LE(found.clearly, 0.01 + 3 * 0.005);
+}
+
 TEST(PredictionAgreement, DoubtsAnEstimateWhoseCalibrationIsWrong) {
   // A temperature alone cannot mend a classifier that favours a class.
   GaussianProblem biased = kEven;

@@ -379,7 +379,9 @@ Eigen::MatrixXd PredictedLabels::covariance(const Eigen::VectorXd& q) const {
   Eigen::MatrixXd sum = Eigen::MatrixXd::Zero(q.size(), q.size());
   for (Index c = 0; c < q.size(); ++c) {
     if (!(examples[c] > 0.0)) continue;
-    const Eigen::VectorXd column = conditional.col(c);
+    // Of a mistake that a few examples do not show, the variance that they show is 0: Jeffreys's half an example more.
+    const double added = 0.5, all = examples[c] + added * static_cast<double>(q.size());
+    const Eigen::VectorXd column = (examples[c] * conditional.col(c).array() + added) / all;
     sum += q[c] * q[c] / examples[c] * (Eigen::MatrixXd(column.asDiagonal()) - column * column.transpose());
   }
   return sum;
