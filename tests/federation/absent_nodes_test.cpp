@@ -237,31 +237,34 @@ TEST_F(LeftOut, ANodeLeavesNothingInWhatAddsUpOverNodes) {
   EXPECT_GT(largest, 1e-3);
 }
 
-TEST_F(LeftOut, WhatNeedsEveryNodeIsTriedAgainWithoutOneThatIsLeftOutMeanwhile) {
-  /// Node 4 fails until it is left out, which the operator does when it has failed.
-  class Failing : public Engine {
-   public:
-    explicit Failing(Engine& engine, std::uint32_t task) : engine_(engine), task_(task) {}
-    Index nodes() const override { return engine_.nodes(); }
-    CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
-                      const Patience& patience, const Observer& observer) override {
-      CohortOutcome outcome = engine_.run(request, cohort, terms, patience, observer);
-      if (request.task != task_ || request.round == 1 || cohort.back().node != 3) return outcome;
-      failed = true;
-      outcome.contributed.pop_back();
-      outcome.failed.push_back({.node = 3, .kind = ErrorKind::kPeer, .sentence = "it is not there"});
-      return outcome;
-    }
-    bool failed = false;
+/// Node 4 fails at a task until it is left out, which the operator does when it has failed.
+class Failing : public Engine {
+ public:
+  Failing(Engine& engine, TaskKind task, int before = 0)
+      : engine_(engine), task_(static_cast<std::uint32_t>(task)), left_(before) {}
+  Index nodes() const override { return engine_.nodes(); }
+  CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
+                    const Patience& patience, const Observer& observer) override {
+    CohortOutcome outcome = engine_.run(request, cohort, terms, patience, observer);
+    if (request.task != task_ || request.round == 1 || cohort.back().node != 3 || left_-- > 0) return outcome;
+    failed = true;
+    outcome.contributed.pop_back();
+    outcome.failed.push_back({.node = 3, .kind = ErrorKind::kPeer, .sentence = "it is not there"});
+    return outcome;
+  }
+  bool failed = false;
 
-   private:
-    Engine& engine_;
-    const std::uint32_t task_;
-  };
+ private:
+  Engine& engine_;
+  const std::uint32_t task_;
+  int left_;  // how often it does not fail yet
+};
+
+TEST_F(LeftOut, WhatNeedsEveryNodeIsTriedAgainWithoutOneThatIsLeftOutMeanwhile) {
   for (const TaskKind task : {TaskKind::kHello, TaskKind::kJoin, TaskKind::kTarget, TaskKind::kRatio, TaskKind::kTrain,
                               TaskKind::kEvaluate}) {
     LocalFederation local(settings_, data_);
-    Failing engine(local.engine(), static_cast<std::uint32_t>(task));
+    Failing engine(local.engine(), task);
     const auto left_out = [&] { return engine.failed ? std::vector<Index>{3} : std::vector<Index>(); };
     const FederationState state = run_federation(settings_, local.task(), engine, {.left_out = left_out});
     EXPECT_EQ(state.round, 6);
@@ -270,8 +273,31 @@ TEST_F(LeftOut, WhatNeedsEveryNodeIsTriedAgainWithoutOneThatIsLeftOutMeanwhile) 
     EXPECT_EQ(state.counted[3], task == TaskKind::kTrain ? 1u : task == TaskKind::kEvaluate ? 3u : 0u);
     EXPECT_THAT(state.warnings, testing::Contains(testing::HasSubstr("left out by the operator")));
     LocalFederation never(settings_, data_);
-    Failing ends(never.engine(), static_cast<std::uint32_t>(task));
+    Failing ends(never.engine(), task);
     EXPECT_THROW(run_federation(settings_, never.task(), ends), Error);
+  }
+}
+
+TEST_F(LeftOut, APredictorOfAllBeginsAgainWithoutANodeThatIsLostWhileItIsCalibrated) {
+  settings_.ratio.method = "vrls";
+  settings_.ratio.predictor = PredictorScope::kFederated;
+  settings_.ratio.rounds = 5;
+  LocalFederation without(settings_, data_);
+  const FederationState expected = without.run({.left_out = [] { return std::vector<Index>{3}; }});
+  struct Moment {
+    TaskKind task;
+    int before;
+  };
+  for (const auto& [task, before] : {Moment{TaskKind::kHeldOut, 0}, Moment{TaskKind::kCalibrate, 0},
+                                     Moment{TaskKind::kCalibrate, 3}, Moment{TaskKind::kTargetTogether, 0}}) {
+    LocalFederation local(settings_, data_);
+    Failing engine(local.engine(), task, before);
+    const FederationState state =
+        run_federation(settings_, local.task(), engine,
+                       {.left_out = [&] { return engine.failed ? std::vector<Index>{3} : std::vector<Index>(); }});
+    EXPECT_TRUE(engine.failed) << static_cast<int>(task);
+    EXPECT_EQ(state.target_sum, expected.target_sum) << static_cast<int>(task);
+    EXPECT_EQ(state.parameters, expected.parameters) << static_cast<int>(task);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/likelihood/sample_summary.hpp"
@@ -113,17 +114,28 @@ RunFacts NodeContext::facts() const {
   return std::move(*facts);
 }
 
-NetSpec NodeContext::spec_of(const NetChoice& choice) const {
-  const RunFacts known = facts();
+void NodeContext::renew_nets() {
+  if (std::exchange(renewed_, true)) return;
+  RunFacts known = facts();
   if (!known.agreed)
     throw Error(ErrorKind::kPeer,
                 "it remembers nothing of the beginning of this run; give it the memory that it had then, or begin the "
                 "run again in another folder");
+  Normalisation agreed{std::move(known.agreed->mean), std::move(known.agreed->scale)};
+  if (agreed == worker_.agreed_) return;
+  worker_.model_.reset();
+  worker_.predictor_.reset();
+  worker_.algorithm_.reset();
+  worker_.agreed_ = std::move(agreed);
+}
+
+NetSpec NodeContext::spec_of(const NetChoice& choice) {
+  renew_nets();
   return {.name = choice.name,
           .settings = choice.settings,
           .shape = train_data().shape,
           .classes = classes(),
-          .normalisation = {known.agreed->mean, known.agreed->scale}};
+          .normalisation = worker_.agreed_};
 }
 
 // Weights come with every request, so the seed of a net does not matter.
@@ -134,6 +146,7 @@ SharedNet& NodeContext::model() {
 }
 
 SharedNet& NodeContext::predictor() {
+  renew_nets();
   if (!worker_.predictor_)
     worker_.predictor_ = std::make_unique<SharedNet>(
         make_net(spec_of(settings().ratio.net), /*seed=*/0, settings().device), /*batch_norms=*/true);
@@ -141,6 +154,7 @@ SharedNet& NodeContext::predictor() {
 }
 
 const FederatedAlgorithm& NodeContext::algorithm() {
+  renew_nets();
   if (!worker_.algorithm_) {
     auto net = make_net(spec_of(settings().model), /*seed=*/0, settings().device);
     auto algorithm = make_algorithm({settings(), *net, facts().hello.nodes});

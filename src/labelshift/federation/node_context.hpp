@@ -108,6 +108,7 @@ class NodeWorker {
  private:
   friend class NodeContext;
   const FederationSettings& settings_;
+  Normalisation agreed_;  // that the nets below were made with
   std::unique_ptr<SharedNet> model_, predictor_;
   std::unique_ptr<FederatedAlgorithm> algorithm_;
   RecentNodes<NodeParts> parts_;
@@ -144,7 +145,7 @@ class NodeContext {
 
   /// What the handshake said. Throws Error{kPeer} before there was one.
   RunFacts facts() const;
-  NetSpec spec_of(const NetChoice& choice) const;
+  NetSpec spec_of(const NetChoice& choice);
   SharedNet& model();
   SharedNet& predictor();
   /// The model with the weights of this call's request, and with what is the node's own.
@@ -161,10 +162,15 @@ class NodeContext {
   void forget_entries_before(std::uint64_t round);
 
  private:
+  /// Nets hold a normalisation. Where nodes agreed on another since, because phase 1 began again without one of them,
+  /// the worker's nets are made anew.
+  void renew_nets();
+
   NodeWorker& worker_;
   const NodeCall& call_;
   const NodeData& data_;
   NodeMemory& memory_;
+  bool renewed_ = false;
 };
 
 }  // namespace labelshift
