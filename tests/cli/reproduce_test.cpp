@@ -25,8 +25,8 @@ TEST_F(ReproduceCommand, ListsTheTablesWithTheirCost) {
   const CommandResult result = labelshift("reproduce");
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, testing::ContainsRegex("\ntable-2 .* [0-9.]+ (min|h) *\n"));
-  for (const char* name :
-       {"table-1", "table-3", "table-4", "table-6", "table-7", "figure-6", "figure-7", "mnist-lenet", "compression"})
+  for (const char* name : {"table-1", "table-3", "table-4", "table-6", "table-7", "figure-6", "figure-7", "mnist-lenet",
+                           "compression", "node-mixes", "table-4-mixed"})
     EXPECT_THAT(result.out, HasSubstr(std::string("\n") + name + " "));
   EXPECT_THAT(result.out, testing::ContainsRegex("\nconvergence .* [0-9.]+ (min|h) *\n"));
 }
