@@ -62,8 +62,8 @@ inline PooledTrial pooled_trial(const GaussianProblem& source, const GaussianPro
   result.intervals = intervals_from(uncertainty.prior, summary.label_prior, static_cast<double>(rows), 0.95);
   std::vector<int> predicted;
   for (Index j = 0; j < rows; ++j) predicted.push_back(arg_max(unlabelled.probs, j));
-  result.agreement = prediction_agreement({joint * counts.cwiseInverse().asDiagonal(), counts}, summary.label_prior,
-                                          calibrated.view(), predicted, uncertainty);
+  result.agreement = prediction_agreement({joint * counts.cwiseMax(1.0).cwiseInverse().asDiagonal(), counts},
+                                          summary.label_prior, calibrated.view(), predicted, uncertainty);
   result.error = (result.estimate.ratio.cwiseProduct(summary.label_prior) - truth).lpNorm<1>();
   return result;
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <Eigen/LU>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -237,6 +238,97 @@ TEST(PooledCalibration, KnowsHowMuchItsFitMovesWithTheExamples) {
       (fits.rowwise() - fits.colwise().mean()).colwise().squaredNorm().transpose() / (kRuns - 1);
   // A variance of 300 draws has a standard error of 8 %; three of these, and 5 % for the theory's own error.
   for (Index i = 0; i < seen.size(); ++i) EXPECT_NEAR(variance[i] / seen[i], 1.0, 0.3) << i;
+}
+
+/// The first so many rows of each class.
+Sample first_of(const Sample& all, std::vector<int> left) {
+  Sample some{.logits = MatrixXd(0, kClasses), .labels = {}};
+  for (Index i = 0; i < all.rows(); ++i) {
+    const int label = all.labels[static_cast<std::size_t>(i)];
+    if (left[static_cast<std::size_t>(label)]-- <= 0) continue;
+    some.logits.conservativeResize(some.rows() + 1, kClasses);
+    some.logits.row(some.rows() - 1) = all.logits.row(i);
+    some.labels.push_back(label);
+  }
+  return some;
+}
+
+/// The covariance of scale and biases of BCTS, written out.
+MatrixXd covariance_of_bcts(const Sample& sample, const Calibration& fit) {
+  const auto probs = apply_calibration(fit, sample.scores());
+  const std::vector<double> relative = balanced(sample.labels);
+  const Index n = sample.rows(), p = 1 + kClasses;
+  VectorXd counts = VectorXd::Zero(kClasses), weights(n);
+  MatrixXd means = MatrixXd::Zero(p, kClasses), hessian = MatrixXd::Zero(p, p), noise = hessian;
+  const auto gradient = [&](Index i, Index label) {
+    VectorXd g = VectorXd::Zero(p);
+    for (Index c = 0; c < kClasses; ++c) g[1 + c] = probs.view()(i, c);
+    g[0] = g.tail(kClasses).dot(sample.logits.row(i)) - sample.logits(i, label);
+    g[1 + label] -= 1.0;
+    return g;
+  };
+  for (Index i = 0; i < n; ++i) {
+    const int y = sample.labels[static_cast<std::size_t>(i)];
+    weights[i] = relative[static_cast<std::size_t>(i)] / kClasses;
+    ++counts[y];
+    means.col(y) += gradient(i, y);
+    VectorXd mean = VectorXd::Zero(p);
+    for (Index c = 0; c < kClasses; ++c) {
+      const VectorXd phi = gradient(i, y) - gradient(i, c);  // up to a constant
+      hessian += weights[i] * probs.view()(i, c) * phi * phi.transpose();
+      mean += probs.view()(i, c) * phi;
+    }
+    hessian -= weights[i] * mean * mean.transpose();
+  }
+  hessian.diagonal().array() += 0.01 * weights.squaredNorm();  // the penalty
+  hessian.bottomRightCorner(kClasses, kClasses).array() += 1.0 / kClasses;
+  means = means * counts.cwiseInverse().asDiagonal();
+  for (Index i = 0; i < n; ++i) {
+    const int y = sample.labels[static_cast<std::size_t>(i)];
+    const VectorXd from_mean = gradient(i, y) - means.col(y);
+    if (counts[y] > 1.0)
+      noise += weights[i] * weights[i] * counts[y] / (counts[y] - 1.0) * from_mean * from_mean.transpose();
+    for (Index c = 0; c < kClasses; ++c)  // of a class with one example, by what the classifier says of all
+      if (counts[c] == 1.0)
+        noise += weights[i] * kClasses * probs.view()(i, c) / (kClasses * kClasses) * gradient(i, c) *
+                 gradient(i, c).transpose();
+  }
+  const MatrixXd inverse = hessian.inverse();
+  return inverse * noise * inverse;
+}
+
+TEST(PooledCalibration, KnowsHowMuchItsFitMovesWithFewExamplesOfAClass) {
+  const Sample all = sample(12, 2000);
+  std::vector<double> of_last;
+  for (const int last : {1, 2, 5, 60}) {
+    const Sample some = first_of(all, {60, 60, 4, last});
+    const PooledFit found = Pooled(dealt(some, 3)).fit({{CalibrationKind::kBiasCorrected}});
+    const MatrixXd expected = covariance_of_bcts(some, found.calibration);
+    std::vector<Index> free{0};
+    for (Index c = 0; c < kClasses; ++c) free.push_back(found.covariance.rows() - kClasses + c);
+    EXPECT_LE((found.covariance(free, free) - expected).norm(), 1e-6 * expected.norm()) << last;
+    of_last.push_back(expected(kClasses, kClasses));
+  }
+  EXPECT_GT(of_last[0], of_last[2]);
+  EXPECT_GT(of_last[2], of_last[3]);
+}
+
+TEST(PooledCalibration, AsksForNoNumberThatIsTooLargeForASumOfManyPlaces) {
+  // Five examples of a class and thousands of others, and one of the five is a mistake that the classifier is sure of.
+  Sample all = first_of(sample(13, 20000), {5, 3000, 3000, 3000});
+  const auto mistake = std::find(all.labels.begin(), all.labels.end(), 0) - all.labels.begin();
+  all.logits.row(mistake) << -100.0, 0.0, -100.0, -100.0;
+  const Pooled pooled({all});
+  PooledCalibration calibration(pooled.counts, pooled_path());
+  double largest = 0.0;
+  while (const auto question = calibration.next()) {
+    const PooledSums sums = pooled_sums(*question, all.scores(), all.labels, pooled.folds[0]);
+    for (const VectorXd* numbers : {&sums.values, &sums.held_out, &sums.curvature, &sums.noise})
+      if (numbers->size() > 0) largest = std::max(largest, numbers->lpNorm<Eigen::Infinity>());
+    largest = std::max(largest, sums.gradients.cwiseAbs().maxCoeff());
+    calibration.take(sums);
+  }
+  EXPECT_LE(largest, 0x1p23 / 10'000);  // that a word of fixed point has for each of 10,000 places
 }
 
 TEST(PooledFolds, SpreadAClassEvenlyFromAFoldThatTheSeedGives) {

@@ -70,6 +70,18 @@ TEST(PredictionAgreement, SeldomDoubtsAnEstimateFromFewExamplesOfARareMistake) {
   EXPECT_LE(found.clearly, 0.01 + 3 * 0.005);
 }
 
+TEST(PredictionAgreement, SaysNothingWhereAClassWithAShareHasNoLabelledExample) {
+  // One temperature is fitted, which is all that this classifier needs, so the estimate is right; but P q lacks what
+  // is predicted for the rows of the third class.
+  for (std::uint64_t run = 0; run < 20; ++run) {
+    const PooledTrial trial =
+        pooled_trial(kEven, kEven, Vector3d(100, 100, 0), Vector3d(0.4, 0.3, 0.3), 400, kBcts, run);
+    EXPECT_LT(trial.error, 0.4);
+    EXPECT_EQ(trial.agreement.degrees, 0);
+    EXPECT_EQ(trial.agreement.p_value, 1.0);
+  }
+}
+
 TEST(PredictionAgreement, DoubtsAnEstimateWhoseCalibrationIsWrong) {
   // A temperature alone cannot mend a classifier that favours a class.
   GaussianProblem biased = kEven;

@@ -22,6 +22,9 @@ constexpr int kScales = 41;                                  // tried first: fro
 constexpr double kNear = 1e-4;                               // standard errors: how close to the minimum is enough
 constexpr double kRounding = 1e-10;                          // of sums in fixed point over many places
 constexpr std::size_t kMemory = 12;                          // of L-BFGS
+// What sums of squared gradients travel in. A mean of squares is 1e4 at most, where log f is -100 at least, and twice
+// that for two examples of a class: of this unit that is 78, which a node may add to a sum of 100,000 nodes.
+constexpr double kNoiseUnit = 0x1p8;
 
 Index triangle(Index p) {
   return p * (p + 1) / 2;
@@ -62,6 +65,12 @@ MatrixXd weights_of(const MatrixXd& counts) {
       if (seen(c, k) > 0.0) weights(c, k) = 1.0 / (classes * seen(c, k));
   }
   return weights;
+}
+
+/// (m) How many examples of a class there are everywhere, by what one of them weighs.
+ArrayXd examples_of(const VectorXd& weights) {
+  const double classes = static_cast<double>((weights.array() > 0.0).count());
+  return weights.unaryExpr([&](double w) { return w > 0.0 ? std::round(1.0 / (classes * w)) : 0.0; });
 }
 
 /// The parameters of a larger kind that a smaller one fits.
@@ -121,6 +130,12 @@ PooledSums pooled_sums(const PooledQuestion& question, const Scores& scores, std
   const Index p = parameters.size();
   MatrixXd squares = MatrixXd::Zero(question.noise ? p : 0, question.noise ? p : 0);
   MatrixXd of_class = MatrixXd::Zero(question.noise ? p : 0, m);
+  const ArrayXd everywhere = examples_of(question.weights.col(0));
+  const auto add_square = [&](const CalibrationBlock& block, std::span<const int> of_block, const ArrayXd& weights) {
+    const MatrixXd weighted =
+        (gradient_rows(parameters, block, of_block).array().colwise() * weights).matrix();  // (b, p)
+    squares.noalias() += weighted.transpose() * weighted;
+  };
   for (Index fit = 0; fit < question.parameters.cols(); ++fit) {
     const Index left_out = question.left_out[static_cast<std::size_t>(fit)];
     const Calibration calibration = parameters.expand(question.parameters.col(fit));
@@ -139,16 +154,29 @@ PooledSums pooled_sums(const PooledQuestion& question, const Scores& scores, std
       }
       sum.add(calibration, block, of_block, weights);
       if (fit > 0 || !question.noise) return;
-      const MatrixXd weighted =
-          (gradient_rows(parameters, block, of_block).array().colwise() * weights).matrix();  // (b, p)
-      squares.noalias() += weighted.transpose() * weighted;
-      for (Index i = 0; i < weighted.rows(); ++i)
-        of_class.col(of_block[static_cast<std::size_t>(i)]) += weighted.row(i).transpose();
+      const MatrixXd gradients = gradient_rows(parameters, block, of_block);  // (b, p)
+      ArrayXd unbiased = weights;
+      for (Index i = 0; i < gradients.rows(); ++i) {
+        const int y = of_block[static_cast<std::size_t>(i)];
+        of_class.col(y) += weights[i] * gradients.row(i).transpose();
+        unbiased[i] *= everywhere[y] > 1.0 ? std::sqrt(everywhere[y] / (everywhere[y] - 1.0)) : 0.0;
+      }
+      add_square(block, of_block, unbiased);
+      // One example has no variance to see. That of a class c is sum_i m w_i f_c(x_i) g_c(x_i)^2 less a square of the
+      // mean, with g_c the gradient if the label were c: as the calibrated classifier has it, that is where the
+      // examples of c are, and the m w_i f_c(x_i) sum to 1 at the optimum. The mean's square is left, for safety.
+      const double classes = static_cast<double>((everywhere > 0.0).count());
+      for (Index c = 0; c < m; ++c) {
+        if (everywhere[c] != 1.0) continue;
+        const std::vector<int> as_if(of_block.size(), static_cast<int>(c));
+        add_square(block, as_if, question.weights(c, 0) * (classes * weights * block.f.col(c)).sqrt());
+      }
     });
     sums.values[fit] = sum.value();
     sums.gradients.col(fit) = sum.gradient();
     if (curved) sums.curvature = sum.curvature();
-    if (fit == 0 && question.noise) sums.noise << question.examples * lower_triangle(squares), of_class.reshaped();
+    if (fit == 0 && question.noise)
+      sums.noise << question.examples / kNoiseUnit * lower_triangle(squares), of_class.reshaped();
   }
   return sums;
 }
@@ -187,7 +215,7 @@ double PooledCalibration::examples_without(Index left_out) const {
 
 std::optional<PooledQuestion> PooledCalibration::next() {
   if (stage_ == Stage::kDone) return std::nullopt;
-  PooledQuestion question{.examples = counts_.sum(), .weights = weights_, .left_out = {}, .parameters = {}};
+  PooledQuestion question{.examples = examples_without(0), .weights = weights_, .left_out = {}, .parameters = {}};
   switch (stage_) {
     case Stage::kScale: {
       question.parameters = parameters_.identity().replicate(1, kScales);
@@ -257,11 +285,11 @@ void PooledCalibration::take(const PooledSums& sums) {
       const MatrixXd lower = hessian.selfadjointView<Eigen::Lower>();
       // Classes have a weight however many examples of them there are, so it is within classes that examples vary.
       const Index p = parameters_.size();
-      MatrixXd noise = symmetric(sums.noise.head(triangle(p)), p) / counts_.sum();
+      MatrixXd noise = symmetric(sums.noise.head(triangle(p)), p) * (kNoiseUnit / examples_without(0));
       for (Index c = 0; c < m_; ++c) {
         const VectorXd of_class = sums.noise.segment(triangle(p) + c * p, p);
-        if (const double examples = counts_.row(c).sum(); examples > 0.0)
-          noise.noalias() -= of_class * of_class.transpose() / examples;
+        if (const double examples = counts_.row(c).sum(); examples > 1.0)
+          noise.noalias() -= of_class * of_class.transpose() / (examples - 1.0);
       }
       const HessianFactor factor(lower(free, free));
       const MatrixXd half = factor.solve(noise(free, free));

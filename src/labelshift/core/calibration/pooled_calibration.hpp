@@ -34,7 +34,7 @@ std::vector<Index> pooled_folds(std::span<const int> labels, Index classes, std:
 
 /// What is asked of every place in one step.
 struct PooledQuestion {
-  double examples = 0.0;        // of all places
+  double examples = 0.0;        // effective number, of all places: 1 / sum of w^2
   Eigen::MatrixXd weights;      // (m, kPooledFolds + 1) of an example of a class: in all, and where a fold is left out
   std::vector<Index> left_out;  // (P) for each fit: 0 sees all examples, k leaves out fold k - 1
   Eigen::MatrixXd parameters;   // (p, P) of pooled_kind()
@@ -48,8 +48,9 @@ struct PooledSums {
   Eigen::VectorXd held_out;   // (P) the same over those of the fold it does not see, weighted as among all
   Eigen::MatrixXd gradients;  // (p, P)
   Eigen::VectorXd curvature;  // NllSum's, or empty
-  Eigen::VectorXd
-      noise;  // of w times gradients: `examples` times sums of products (p (p + 1) / 2), sums in a class (p, m)
+  /// Of w times gradients: a mean of products (p (p + 1) / 2), each N_y / (N_y - 1) times, in a unit of its own; and
+  /// sums in a class (p, m).
+  Eigen::VectorXd noise;
 
   static PooledSums zero(Index classes, const PooledQuestion& question);
   PooledSums& operator+=(const PooledSums& other);

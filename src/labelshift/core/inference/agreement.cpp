@@ -31,6 +31,8 @@ Agreement prediction_agreement(const PredictedLabels& labels, const Eigen::Vecto
   const Eigen::VectorXd& q = uncertainty.prior.prior;
   const Index m = q.size();
   const Index n = target.rows();
+  for (Index c = 0; c < m; ++c)  // P q has nothing of such a class, which is no contradiction
+    if (!(labels.examples[c] > 0.0) && !is_absent(q[c], static_cast<double>(n))) return {};
   const Eigen::MatrixXd cells = cells_of(static_cast<double>(n) * (p * q));
   if (cells.rows() < 2) return {};
 

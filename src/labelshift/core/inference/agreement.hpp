@@ -9,7 +9,7 @@ namespace labelshift {
 
 struct Agreement {
   double statistic = 0.0;
-  int degrees = 0;  // 0: there are too few rows to tell
+  int degrees = 0;  // 0: there are too few rows to tell, or no labelled example of a class that has a share
   double p_value = 1.0;
 };
 
