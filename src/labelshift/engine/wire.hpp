@@ -154,8 +154,8 @@ class WireReader {
           if (value < 0) refuse("a count below 0");
     } else {
       if (count > bytes_.size()) cut_short(count, 1);  // an item has a byte or more
-      values.resize(count);
-      for (T& value : values) get(value);
+      values.clear();                                  // and may take many in memory: none is made before it is read
+      for (std::uint64_t i = 0; i < count; ++i) get(values.emplace_back());
     }
   }
   template <typename T>

@@ -37,6 +37,7 @@ constexpr std::chrono::milliseconds kHousekeepingInterval{100};
 constexpr std::chrono::seconds kLongEnding{1};   // after which a stream that is to end is cut off
 constexpr std::chrono::seconds kLongSilence{2};  // after which an answer on its way does not keep others waiting
 constexpr int kMostRefusals = 100;               // of messages of one stream, before it is ended
+constexpr int kMostUnknown = 2;                  // streams of one certificate that have not said who they are
 constexpr std::uint64_t kPackedOverhead = 4096;  // that a codec may add to what it packs
 
 std::string milliseconds_text(Clock::duration time) {
@@ -319,6 +320,7 @@ class Coordinator final : public GrpcEngine, pb::Federation::WithRawCallbackMeth
   void stop_call(CallState& call, const std::string& why, bool bystanders = false);
   void admit_held();
   std::uint64_t receiving() const;
+  void end_stalled();
   void work(const std::stop_token& stop);
   void check(Work work);
   void keep_house(const std::stop_token& stop);
@@ -570,16 +572,29 @@ grpc::ServerBidiReactor<ByteBuffer, ByteBuffer>* Coordinator::Attend(grpc::Callb
   sessions_.insert(session);
   session->start();
   try {
-    const std::size_t most = settings_.limits.most_streams == 0 ? 2 * seats_.size() + 8 : settings_.limits.most_streams;
     if (closing_) {
       session->end({StatusCode::UNAVAILABLE, "the coordinator has ended"});
-    } else if (sessions_.size() > most) {
-      turn_away(*session, StatusCode::RESOURCE_EXHAUSTED, fmt::format("there are {} streams already", most));
-    } else if (settings_.tls) {
+      return session.get();
+    }
+    if (settings_.tls) {
       const auto certificates = context->auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
       if (certificates.size() != 1) throw Error(ErrorKind::kPeer, "it has no certificate");
       session->certified = certificate_name({certificates[0].data(), certificates[0].size()});
     }
+    // Those that are ending hold nothing and are gone within a second, so whoever is refused takes nobody's place.
+    const std::size_t most = settings_.limits.most_streams == 0 ? 2 * seats_.size() + 8 : settings_.limits.most_streams;
+    std::size_t all = 0, unknown = 0;
+    for (const auto& one : sessions_) {
+      if (one->is_ending()) continue;
+      ++all;
+      unknown += one->node < 0 && one->certified == session->certified ? 1 : 0;
+    }
+    if (settings_.tls && unknown > kMostUnknown)
+      turn_away(*session, StatusCode::RESOURCE_EXHAUSTED,
+                fmt::format("{} has {} streams already that have not said who they are", shown(session->certified),
+                            kMostUnknown));
+    else if (all > most)
+      turn_away(*session, StatusCode::RESOURCE_EXHAUSTED, fmt::format("there are {} streams already", most));
   } catch (const std::exception& error) {
     turn_away(*session, StatusCode::UNAUTHENTICATED, error.what());
   }
@@ -799,6 +814,28 @@ std::uint64_t Coordinator::receiving() const {
   return bytes;
 }
 
+/// Answers that do not get on make way for others, but keep the bytes that have come. Where these are more than may be
+/// on their way, those end that have been silent for longest; their nodes will come back and be asked again.
+void Coordinator::end_stalled() {
+  const Clock::time_point now = Clock::now();
+  std::vector<Session*> stalled;
+  std::uint64_t bytes = 0;
+  for (const Seat& seat : seats_)
+    if (seat.session && seat.session->incoming && seat.session->incoming->assembly && !seat.session->held &&
+        now - seat.session->incoming->progress >= kLongSilence) {
+      stalled.push_back(seat.session.get());
+      bytes += seat.session->incoming->assembly->held();
+    }
+  std::ranges::sort(stalled, {}, [](const Session* one) { return one->incoming->progress; });
+  for (std::size_t i = 0; i + 1 < stalled.size() && bytes > settings_.limits.most_receiving; ++i) {
+    bytes -= stalled[i]->incoming->assembly->held();
+    const std::string why = fmt::format("its answer stopped on its way for {}, and there is no memory to wait for it",
+                                        milliseconds_text(kLongSilence));
+    log_->of_node(fmt::format("ended the stream of {}: {}", who(*stalled[i]), why));
+    turn_away(*stalled[i], StatusCode::RESOURCE_EXHAUSTED, why);
+  }
+}
+
 /// Lets answers go on for which there is room now, those of low nodes first: they are added first.
 void Coordinator::admit_held() {
   std::optional<std::uint64_t> bytes;
@@ -893,7 +930,7 @@ void Coordinator::stop_call(CallState& call, const std::string& why, bool bystan
                   Remedy::kNone, bystanders});
     if (!session) continue;
     session->forget_call();
-    session->send(cancel, true);
+    session->send(cancel, false);  // the next question must not forget it: pieces of this one may have left
     if (session->incoming) session->incoming->assembly.reset();
     session->go_on();
   }
@@ -930,8 +967,10 @@ CohortOutcome Coordinator::run(const Request& request, std::span<const Addressee
   std::exception_ptr observer_failure;
   Clock::time_point told = started;
   for (bool finished = false; !finished;) {
-    changed_.wait_until(lock, std::max(told, started) + kObserverInterval,
-                        [&] { return call.finished() || !call.to_skip.empty() || call.broken || goes_on_without(); });
+    // Only what is to be done at once: where there is nothing to do the lock would never be let go.
+    changed_.wait_until(lock, std::max(told, started) + kObserverInterval, [&] {
+      return call.finished() || !call.to_skip.empty() || (call.broken && !call.over) || goes_on_without();
+    });
     if (!call.to_skip.empty()) {
       const std::vector<Index> skipped = std::exchange(call.to_skip, {});
       lock.unlock();
@@ -1006,6 +1045,7 @@ void Coordinator::keep_house(const std::stop_token& stop) {
                   fmt::format("it did not say within {} who it is", milliseconds_text(settings_.limits.handshake)));
       }
     }
+    end_stalled();
     admit_held();
   }
 }

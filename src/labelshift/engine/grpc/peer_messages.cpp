@@ -17,6 +17,8 @@ namespace {
 
 namespace pb = labelshift::wire::v1;
 
+constexpr std::size_t kFirstRoom = std::size_t{4} << 20;  // of a message that comes in pieces
+
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorKind::kPeer, "a message has " + what + "; do both sides run the same version?");
 }
@@ -287,7 +289,13 @@ void Assembly::add(std::uint64_t offset, std::string data) {
     bytes_ = std::move(data);
     return;
   }
-  if (bytes_.empty()) bytes_.reserve(size_);
+  // What was announced may never come, so there is no more room than a start, or twice what has come.
+  if (const std::size_t needed = bytes_.size() + data.size(); needed > bytes_.capacity()) {
+    std::string roomier;  // reserve() of one that has bytes takes more than it is asked for
+    roomier.reserve(std::min<std::uint64_t>(size_, std::max(2 * bytes_.size(), kFirstRoom)));
+    roomier += bytes_;
+    bytes_ = std::move(roomier);
+  }
   bytes_ += data;
 }
 

@@ -128,6 +128,8 @@ class Assembly {
   bool complete() const { return bytes_.size() == size_; }
   std::uint64_t size() const { return size_; }
   std::uint64_t missing() const { return size_ - bytes_.size(); }
+  /// The memory that it takes now: at most some MiB, or twice the bytes that have come.
+  std::uint64_t held() const { return bytes_.capacity(); }
   /// Throws Error{kPeer} if the bytes have another checksum.
   std::string take();
 
