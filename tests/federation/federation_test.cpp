@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <numeric>
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/observer.hpp"
 #include "labelshift/federation/algorithms.hpp"
+#include "labelshift/federation/answer_checks.hpp"
 #include "labelshift/learning/optimiser.hpp"
 #include "tests/federation/gaussian_federation.hpp"
 
@@ -615,6 +617,101 @@ TEST(FederationSettings, AreRefusedWhereTheyMakeNoSense) {
     s.ratio.method = "bbse";
     s.ratio.exchange = RatioExchange::kPairwise;
   });
+}
+
+TEST(CheckTraining, BelievesWeightsThatANodeCanHave) {
+  const auto weighs = [](double weight, NodeWeight kind) {
+    check_training({.numbers = {weight, 1.0}, .weights = {0.0F}}, kind);
+  };
+  const auto refused = [&](double weight, NodeWeight kind, const std::string& what) {
+    expect_error_with(ErrorKind::kPeer, what, [&] { weighs(weight, kind); });
+  };
+  weighs(1.0, NodeWeight::kOne);
+  refused(1e30, NodeWeight::kOne, "it says that the weight of its answer is 1e+30, expected 1;");
+  refused(0.5, NodeWeight::kOne, "is 0.5, expected 1;");
+  weighs(1.0, NodeWeight::kExamples);
+  weighs(60'000.0, NodeWeight::kExamples);
+  refused(2.5, NodeWeight::kExamples, "is 2.5, expected a count of 8.79609e+12 at most;");
+  refused(1e13, NodeWeight::kExamples, "is 1e+13, expected a count");
+  weighs(0x1p-60, NodeWeight::kMixture);
+  weighs(1.0, NodeWeight::kMixture);
+  refused(1.1, NodeWeight::kMixture, "is 1.1, expected 0 to 1;");
+  for (const NodeWeight kind : {NodeWeight::kOne, NodeWeight::kExamples, NodeWeight::kMixture})
+    for (const double weight : {0.0, -1.0}) refused(weight, kind, "its answer weighs nothing");
+}
+
+TEST(CheckTraining, BelievesNoValueWhoseSquareIsNoFloat) {
+  const auto check = [](double weight, float value, NodeWeight kind) {
+    check_training({.numbers = {weight, 1.0}, .weights = {0.0F, value, 1.0F}}, kind);
+  };
+  check(1.0, -0.9e18F, NodeWeight::kOne);
+  check(10.0, 0.9e19F, NodeWeight::kExamples);
+  for (const float value : {1.1e18F, -3e38F})
+    expect_error_with(ErrorKind::kPeer, "its update has a value of size", [&] { check(1.0, value, NodeWeight::kOne); });
+  expect_error_with(ErrorKind::kPeer, "its update has a value of size 1.1e+18, expected at most 1e+18;",
+                    [&] { check(0x1p-10, 1.1e18F * 0x1p-10F, NodeWeight::kMixture); });
+  check_training({}, NodeWeight::kOne);  // the engine says that it is no answer
+}
+
+/// Changes what the last node answers in training, on its way to the coordinator.
+class HostileNode : public Engine {
+ public:
+  HostileNode(Engine& inner, std::function<void(Answer&)> change) : inner_(inner), change_(std::move(change)) {}
+  Index nodes() const override { return inner_.nodes(); }
+  CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
+                    const Patience& patience, const Observer& observer) override {
+    AnswerTerms changed = terms;
+    changed.accept = [&](Index node, Answer& answer) {
+      if (node == nodes() - 1 && static_cast<TaskKind>(request.task) == TaskKind::kTrain) change_(answer);
+      if (terms.accept) terms.accept(node, answer);
+    };
+    return inner_.run(request, cohort, changed, patience, observer);
+  }
+
+ private:
+  Engine& inner_;
+  const std::function<void(Answer&)> change_;
+};
+
+TEST(Federation, GoesOnWithoutANodeWhoseAnswerIsOfASizeThatNoneHas) {
+  const GaussianNode a{{20, 5, 5}, {5, 20, 5}}, b{{5, 9, 5}, {9, 9, 9}}, c{{5, 5, 20}, {9, 9, 9}};
+  FederationSettings settings = quick_settings();
+  settings.patience.quorum = 1;
+  const auto heavy = [](Answer& answer) {  // all others would vanish beside it
+    answer.numbers[0] = 1e30;
+    std::fill(answer.weights.begin(), answer.weights.end(), 0.0F);
+  };
+  const auto huge = [](Answer& answer) { answer.weights[3] = 3e38F; };
+  const auto lost = [](Answer&) { throw Error(ErrorKind::kPeer, "lost"); };
+  for (const Weighting weighting : {Weighting::kNodes, Weighting::kPooled}) {
+    settings.weighting = weighting;
+    const FederatedData data = gaussian_federation({a, b, c});
+    const auto end = [&](const std::function<void(Answer&)>& change) {
+      LocalFederation federation(settings, data);
+      HostileNode engine(federation.engine(), change);
+      return run_federation(settings, federation.task(), engine);
+    };
+    const FederationState without = end(lost);
+    for (const std::function<void(Answer&)>& change : {std::function<void(Answer&)>(heavy), {huge}}) {
+      const FederationState state = end(change);
+      EXPECT_EQ(state.parameters, without.parameters);
+      EXPECT_EQ(state.counted, (std::vector<std::uint64_t>{20, 20, 0}));
+      EXPECT_THAT(state.warnings, testing::Contains(HasSubstr("node 3 took no part in 20 of 20 rounds, last since ")));
+    }
+  }
+}
+
+TEST(Federation, NamesTheNodeWhoseCompressedUpdateIsHuge) {
+  FederationSettings settings = quick_settings();
+  settings.compression = {.codec = "qsgd", .levels = 7};
+  const FederatedData data = two_nodes();
+  LocalFederation federation(settings, data);
+  HostileNode engine(federation.engine(), [](Answer& answer) {
+    const float most = 3e38F;  // of the first run
+    std::memcpy(answer.packed.data(), &most, sizeof most);
+  });
+  expect_error_with(ErrorKind::kPeer, "node 2: its update has a value of size",
+                    [&] { run_federation(settings, federation.task(), engine); });
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/engine/tasks.hpp"
 #include "labelshift/federation/algorithms.hpp"
-#include "labelshift/federation/answer_checks.hpp"
 #include "labelshift/federation/ratio_phase.hpp"
 
 namespace labelshift {
@@ -15,7 +14,7 @@ namespace {
 
 void accept_update(const AnswerFacts& facts, Answer& answer) {
   unpack_update(facts.codec.get(), answer, facts.parameters);
-  check_weight(answer);
+  check_training(answer, facts.weight);
   if (!facts.max_update_norm || answer.numbers.empty() || std::ssize(answer.weights) < facts.parameters) return;
   double squares = 0.0;
   for (Index i = 0; i < facts.parameters; ++i) squares += static_cast<double>(answer.weights[i]) * answer.weights[i];
@@ -32,6 +31,9 @@ AnswerFacts answer_facts(const FederationSettings& settings, const FederationTas
   const auto algorithm = make_algorithm({settings, *net, nodes});
   AnswerFacts facts{.classes = std::ssize(task.class_names),
                     .parameters = SharedWeights(*net, algorithm->shares_batch_norms()).parameters(),
+                    .weight = algorithm->mixture_penalty()               ? NodeWeight::kMixture
+                              : settings.weighting == Weighting::kPooled ? NodeWeight::kExamples
+                                                                         : NodeWeight::kOne,
                     .max_update_norm = settings.max_update_norm,
                     .codec = make_codec(settings.compression)};
   if (settings.ratio.estimated() && settings.ratio.exchange == RatioExchange::kPairwise) {
@@ -61,7 +63,7 @@ void accept_answer(const AnswerFacts& facts, const Request& request, Answer& ans
     case TaskKind::kRatio:
       return check_ratio_report(answer);
     case TaskKind::kTrainPredictor:
-      return check_weight(answer);
+      return check_training(answer, NodeWeight::kOne);
     case TaskKind::kTrain:
       return accept_update(facts, answer);
     case TaskKind::kEvaluate:

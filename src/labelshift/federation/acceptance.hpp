@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "labelshift/engine/message.hpp"
+#include "labelshift/federation/answer_checks.hpp"
 #include "labelshift/federation/codec.hpp"
 #include "labelshift/federation/federation.hpp"
 
@@ -12,8 +13,9 @@ namespace labelshift {
 /// What is known of a run before any node has answered, and every answer is checked against.
 struct AnswerFacts {
   Index classes = 0;
-  Index parameters = 0;         // of the model
-  Index predictor_weights = 0;  // of a predictor that is given away; 0 where none is
+  Index parameters = 0;                  // of the model
+  Index predictor_weights = 0;           // of a predictor that is given away; 0 where none is
+  NodeWeight weight = NodeWeight::kOne;  // of a node in training
   std::optional<double> max_update_norm;
   std::shared_ptr<const UpdateCodec> codec;  // of updates; null: they travel as they are
 };

@@ -10,7 +10,8 @@
 namespace labelshift {
 namespace {
 
-constexpr double kRounding = 1e-6;  // of sums of shares
+constexpr double kRounding = 1e-6;        // of sums of shares
+constexpr double kMostExamples = 0x1p43;  // as many as Join counts
 
 /// What is wrong with a value, of one node or of the sum of several.
 [[noreturn]] void refuse(const std::string& what, double value, const std::string& expected, Index nodes) {
@@ -64,9 +65,29 @@ void check_agree_report(const Answer& answer) {
                 fmt::format("the largest square of its examples is {}, expected 0 or more", *report.largest_square));
 }
 
-void check_weight(const Answer& answer) {
-  if (!answer.numbers.empty() && !(answer.numbers[0] > 0.0))
-    throw Error(ErrorKind::kPeer, "its answer weighs nothing; does it have training examples?");
+void check_training(const Answer& answer, NodeWeight weight) {
+  if (answer.numbers.empty()) return;  // of another shape
+  const double w = answer.numbers[0];
+  if (!(w > 0.0)) throw Error(ErrorKind::kPeer, "its answer weighs nothing; does it have training examples?");
+  switch (weight) {
+    case NodeWeight::kOne:
+      if (w != 1.0) refuse("the weight of its answer", w, "1", 1);
+      break;
+    case NodeWeight::kExamples:
+      check_count("the weight of its answer", w, kMostExamples, 1);
+      break;
+    case NodeWeight::kMixture:
+      check_within("the weight of its answer", w, 0.0, 1.0);
+      break;
+  }
+  const Eigen::Map<const Eigen::ArrayXf> values(answer.weights.data(), std::ssize(answer.weights));
+  const double most = kLargestAnswer * w, largest = values.size() > 0 ? values.abs().maxCoeff() : 0.0F;
+  // Where it is not finite, the engine says so.
+  if (std::isfinite(largest) && largest > most)
+    throw Error(ErrorKind::kPeer,
+                fmt::format("its update has a value of size {:.4g}, expected at most {:g}; the training there has run "
+                            "away: use smaller learning rates, or less compression",
+                            largest / w, kLargestAnswer));
 }
 
 void check_held_out(const HeldOut::HeldOutSums& sums, Index nodes) {

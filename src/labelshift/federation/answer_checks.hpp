@@ -18,8 +18,19 @@ void check_join_report(const Answer& answer, Index classes);
 /// Of Agree: the largest |x|^2 of a node's examples.
 void check_agree_report(const Answer& answer);
 
-/// Of training: an answer weighs something.
-void check_weight(const Answer& answer);
+/// What a node can weigh among the others.
+enum class NodeWeight {
+  kOne,       // all count the same
+  kExamples,  // how many it has for training
+  kMixture,   // what brings the mix of their data to the target, see mixture_weights.hpp
+};
+
+/// No number of a sane answer is larger, for a node that weighs 1. The square of such a number fits into a float, and
+/// so does the mean of any nodes; so one answer can make neither the model nor an adaptive server's squares infinite.
+inline constexpr double kLargestAnswer = 1e18;
+
+/// Of training: an answer weighs what it can, and has no value beyond kLargestAnswer times that.
+void check_training(const Answer& answer, NodeWeight weight);
 
 /// Of HeldOut: counts of examples, by fold and by predicted label, that go together.
 void check_held_out(const HeldOut::HeldOutSums& sums, Index nodes);
