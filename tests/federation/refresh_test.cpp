@@ -109,6 +109,55 @@ TEST(Refresh, GivesEveryNodeTheWeightsOfTheNewSumWithAShareOfThePooledPrior) {
     }
 }
 
+TEST(Refresh, ChangesTheMixThatTheModelIsTrainedTowards) {
+  const FederatedData data = two_nodes();
+  LocalFederation federation(refreshed_settings(), data);
+  std::vector<Eigen::VectorXd> told;  // at evaluations
+  Tampering engine(federation.engine(), [&](Index, const Request& request, Answer&) {
+    if (is(request, TaskKind::kEvaluate)) told.push_back(from_bytes<Evaluate::Request>(request.body).trained_mix);
+  });
+  Eigen::VectorXd before;
+  const FederationState state = run_federation(refreshed_settings(), federation.task(), engine,
+                                               {.checkpoint = with_state([&](const FederationState& now) {
+                                                  if (now.round == 1) before = now.trained_mix;
+                                                })});
+  // Weighted with what nodes have from the last refresh on; they count the same.
+  Eigen::Vector3d mix = Eigen::Vector3d::Zero();
+  const double priors[2][3] = {{0.8, 0.1, 0.1}, {0.1, 0.1, 0.8}};
+  for (Index k = 0; k < 2; ++k) {
+    const std::vector<float> ratio = federation.numbers(k, "ratio-30");
+    for (Index c = 0; c < 3; ++c) mix[c] += ratio[static_cast<std::size_t>(c)] * priors[k][c];
+  }
+  EXPECT_LE((state.trained_mix - mix / mix.sum()).lpNorm<1>(), 1e-6);
+  EXPECT_GT((state.trained_mix - before).lpNorm<1>(), 0.2);
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told.back(), state.trained_mix);
+}
+
+TEST(Refresh, SaysWhereTheCalibrationStoppedBeforeItsOptimum) {
+  const FederatedData data = two_nodes();
+  const auto warnings = [&](FederationSettings settings, bool uphill) {
+    LocalFederation federation(settings, data);
+    Tampering engine(federation.engine(), [&](Index, const Request& request, Answer& answer) {
+      if (!is(request, TaskKind::kCalibrate) || !uphill) return;
+      const auto asked = from_bytes<Calibrate::Request>(request.body);
+      const std::size_t fits = asked.left_out.size();
+      for (std::size_t i = 2 * fits; i < 2 * fits + static_cast<std::size_t>(asked.parameters.size()); ++i)
+        answer.words[i] = std::uint64_t{0} - answer.words[i];  // gradients, after values and those of held-out folds
+    });
+    return run_federation(settings, federation.task(), engine).warnings;
+  };
+  FederationSettings settings = refreshed_settings("vrls");
+  EXPECT_THAT(warnings(settings, false), testing::Not(Contains(HasSubstr("stopped before its optimum"))));
+  EXPECT_THAT(warnings(settings, true),
+              Contains(HasSubstr("the calibration of the model on all nodes' held-out examples stopped before its "
+                                 "optimum and is used as it stands")));
+  settings.ratio.refresh = 0;
+  settings.ratio.predictor = PredictorScope::kFederated;
+  settings.ratio.rounds = 5;
+  EXPECT_THAT(warnings(settings, true), Contains(HasSubstr("the calibration of the predictor on all nodes' held-out")));
+}
+
 TEST(Refresh, LetsAClassWhoseWeightFellToNothingComeBack) {
   const FederatedData data = two_nodes();
   const auto run = [&](double floor, std::vector<float>& first) {
@@ -376,6 +425,21 @@ TEST(Refresh, AimsAtOneNodeWhereThatIsTheGoal) {
   const FederationState state = LocalFederation(settings, data).run();
   EXPECT_NEAR(state.target_sum.sum(), 1.0, 1e-9);
   EXPECT_LT((state.target_sum - Eigen::Vector3d(0.05, 0.9, 0.05)).lpNorm<1>(), 0.4);  // of one node, as of every
+}
+
+TEST(Refresh, LeavesNoHeldOutScoresAtAnyNode) {
+  const FederatedData data = two_nodes();
+  for (const Index goal : {0, 1})
+    for (const int refresh : {0, 10}) {
+      FederationSettings settings = refreshed_settings("vrls");
+      settings.ratio.refresh = refresh;
+      if (refresh == 0) settings.ratio.predictor = PredictorScope::kFederated;
+      settings.ratio.rounds = 5;
+      settings.ratio.goal_node = goal;
+      LocalFederation federation(settings, data);
+      federation.run();
+      for (Index k = 0; k < 2; ++k) EXPECT_FALSE(federation.store().of(k)->get(kHeldOutEntry)) << goal << refresh << k;
+    }
 }
 
 TEST(Refresh, IsSkippedWhereTheDataDoNotAllowIt) {

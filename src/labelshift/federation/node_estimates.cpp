@@ -203,6 +203,7 @@ TaskAnswer<Ratio> answer(NodeContext& node, const Ratio::Request& request, const
   check_numbers(own.values, m, "a ratio");
   VectorXd weights = own.values;
   const bool balance = request.kind == Ratio::Kind::kBalance;
+  if (!balance) node.memory().erase(kHeldOutEntry);  // also where another node's risk is the goal
   const std::vector<Index>& rows = balance ? node.predictor_rows().train : node.model_rows();
   const VectorXd prior = node.source_prior(rows);
   const std::optional<double> most = node.settings().ratio.max_ratio;
@@ -301,7 +302,6 @@ TaskAnswer<TargetTogether> answer(NodeContext& node, const TargetTogether::Reque
   const Index m = node.classes();
   check_prior(request.prior, m);
   check_together(request, m);
-  node.memory().erase(kHeldOutEntry);
   const TogetherEstimate found =
       estimate_together(asked_net(node, request.net), request, find_method(node.settings().ratio.method).estimator,
                         node.test_data(), node.parts().estimate);
@@ -333,6 +333,7 @@ TaskAnswer<Mixture> answer(NodeContext& node, const Mixture::Request& request) {
                             request.examples, own));
   TaskAnswer<Mixture> answer{
       .sums = mixture_sums(request, Eigen::Map<const Eigen::VectorX<Index>>(counts.data(), m).cast<double>())};
+  node.memory().erase(kHeldOutEntry);
   remember(node.memory(), kMixtureEntry, MixtureWeight{answer.sums.weight});
   return answer;
 }

@@ -320,6 +320,12 @@ class RatioPhase {
 
   TaskOutcome<TargetTogether> estimate_with(Calibrated best, std::span<const Index> goal) {
     const PooledFit& fit = best.fit;
+    if (!fit.converged)
+      state_.warnings.push_back(fmt::format(
+          "the calibration of the {} on all nodes' held-out examples stopped before its optimum and is used "
+          "as it stands: estimates may be further off than their intervals say; compare with method = "
+          "\"mlls-confusion\", which needs none",
+          best.net == AskedNet::kModel ? "model" : "predictor"));
     const bool fitted = fit.covariance.size() > 0;
     TargetTogether::Request body{.net = best.net,
                                  .prior = uniform(),
@@ -479,6 +485,7 @@ void refresh_ratios(const FederationSettings& settings, const FederationTask& ta
   RatioPhase phase(settings, task, census, /*mixture=*/{}, conversation, found);
   phase.refresh(std::move(model), round);
   state.target_sum = std::move(found.target_sum);
+  state.trained_mix = std::move(found.trained_mix);
   state.target_error = found.target_error;
   state.ratios = std::move(found.ratios);
   state.largest_weight = found.largest_weight;

@@ -68,7 +68,8 @@ TogetherEstimate estimate_together(Net& net, const TargetTogether::Request& requ
         fit.summary, sample, scores, found.estimate,
         {.kind = fitted ? pooled_kind(m) : CalibrationKind::kNone,
          .covariance = fitted ? Eigen::MatrixXd(request.covariance.reshaped(p, p)) : Eigen::MatrixXd()});
-  } else if (entry.family == EstimatorFamily::kHardConfusion) {
+  } else if (entry.family == EstimatorFamily::kHardConfusion && (request.examples.array() > 0.0).all()) {
+    // Where a class has no held-out example, nothing says how much of what is predicted is of it.
     uncertainty.prior = pooled_uncertainty(labels, sample, result.prior);
   } else {
     return result;
@@ -80,7 +81,8 @@ TogetherEstimate estimate_together(Net& net, const TargetTogether::Request& requ
   if (entry.family != EstimatorFamily::kLikelihood || request.conditional.size() == 0) return result;
   std::vector<int> predicted;
   for (Index i = 0; i < scores.rows(); ++i) predicted.push_back(arg_max(scores, i));
-  result.agreement = prediction_agreement(labels, prior, found.probs.view(), predicted, uncertainty);
+  const Agreement agreement = prediction_agreement(labels, prior, found.probs.view(), predicted, uncertainty);
+  if (agreement.degrees > 0) result.agreement = agreement;
   return result;
 }
 

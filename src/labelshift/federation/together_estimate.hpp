@@ -19,7 +19,7 @@ std::vector<float> log_scores_of(Net& net, const Dataset& data, std::span<const 
 struct TogetherEstimate {
   Eigen::VectorXd prior;               // (m) q_k; 0 without examples
   Eigen::VectorXd low, high;           // (m) 95 % intervals; empty for estimators that have none here
-  std::optional<Agreement> agreement;  // of a calibrated likelihood with the predicted labels
+  std::optional<Agreement> agreement;  // of a calibrated likelihood with the predicted labels, if it can be told
 };
 
 /// Alg. 2 line 4. `request` has been checked.
