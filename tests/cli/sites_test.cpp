@@ -258,7 +258,7 @@ TEST_F(Sites, GoOnAfterTheCoordinatorWasKilledInPhase1) {
   file("study.toml", in_alphabet(slow(study("iw-erm"))));
   const CommandResult done = sites(R"(certs; coordinator; for k in 1 2 3; do node $k; done; listen=$address
     await grep -q '"task":"ratio"' status.jsonl; kill -9 $coordinator; wait $coordinator
-    grep -c '"task":"train"' status.jsonl; ls r/study/*/checkpoint-*
+    grep -c '"task":"training"' status.jsonl; ls r/study/*/checkpoint-*
     coordinator --resume
     ended $coordinator coordinator; for k in 1 2 3; do eval ended \$node_$k $k; done)");
   EXPECT_EQ(done.out, "0\ncoordinator 0\n1 0\n2 0\n3 0\n") << all_said();

@@ -278,6 +278,7 @@ TEST(WriteExperiment, SaysEverySettingSoThatReadingItBackGivesTheSame) {
   run.settings.federation.local.learning_rate = 1.0 / 3.0;
   run.settings.federation.model.settings = {{"width", "8"}};
   run.settings.data.folders = {{"/a \"b\"", "/c\\d"}, {"/e", "/f"}};
+  run.settings.data.ignore_columns = {"id", "Unnamed: 0"};
   const std::string text = write_experiment(experiment, run, 7);
   const Experiment again = parse(text);
   EXPECT_EQ(again.version, version());
@@ -285,6 +286,7 @@ TEST(WriteExperiment, SaysEverySettingSoThatReadingItBackGivesTheSame) {
   EXPECT_EQ(again.runs[0].name, run.name);
   EXPECT_EQ(again.runs[0].settings.federation.local.learning_rate, 1.0 / 3.0);
   EXPECT_EQ(again.runs[0].settings.data.folders[0].train, "/a \"b\"");
+  EXPECT_THAT(again.runs[0].settings.data.ignore_columns, ElementsAre("id", "Unnamed: 0"));
   EXPECT_EQ(write_experiment(again, again.runs[0], 7), text);
   for (const ExperimentKey& key : experiment_keys()) {
     if (key.fallback.empty()) continue;

@@ -452,7 +452,7 @@ TEST_F(FederationRun, DoesNotGoOnFromACheckpointOfOtherSettings) {
 TEST_F(FederationRun, RefusesDamagedResults) {  // also if their sums are right
   run_in_folder(task("run"), {});
   const std::string rounds = bytes_of(path("run/rounds.csv"));
-  for (const char* node : {"3000000000", "-7", "1e300", "nan", "2", "0", "6", ""}) {
+  for (const char* node : {"3000000000", "-7", "1e300", "nan", "2", "0", "6", "1.5", ""}) {
     std::string damaged = rounds;
     damaged.replace(damaged.find("\n10,1,") + 4, 1, node);
     file("run/rounds.csv", damaged);

@@ -232,6 +232,21 @@ TEST_F(FederatedDataTest, MatchesTheClassesOfOwnTablesByName) {
   EXPECT_GT(data.unlabelled, 0);
 }
 
+TEST_F(FederatedDataTest, LeavesColumnsOfOwnTablesOut) {
+  const std::string train = file("a.csv", "id,x,label\n901,1,dog\n902,2,cat\n");
+  const std::string test = file("t.csv", "id,x\n903,3\n");
+  DataSettings settings{.folders = {{train, test}, {train, test}}, .ignore_columns = {"id"}};
+  const FederatedData data = make_federated_data(settings, 0);
+  EXPECT_THAT(std::get<std::vector<float>>(data.nodes[0].train->values), ElementsAre(1, 2));
+  EXPECT_THAT(std::get<std::vector<float>>(data.nodes[1].test->values), ElementsAre(3));
+  settings.ignore_columns = {"ident"};
+  EXPECT_THROW(make_federated_data(settings, 0), Error);
+  settings = {.set = kSmall, .partition = "iid", .nodes = 2, .ignore_columns = {"id"}};
+  expect_error(ErrorKind::kUsage,
+               "data: a data set has no columns to leave out, only the tables of folders have; take it away",
+               [&] { make_federated_data(settings, 0); });
+}
+
 TEST_F(FederatedDataTest, NotesClassesThatMayBeMisspelt) {
   const auto notes = [&](const std::vector<std::string>& of_second) {
     std::vector<std::string> many;

@@ -35,6 +35,15 @@ TEST_F(SiteDataFolder, IsMatchedByNameInTheOrderOfTheFederation) {
   EXPECT_THAT(node.data.train->labels, ElementsAre(1, 0, 1));
 }
 
+TEST_F(SiteDataFolder, LeavesColumnsOutThatAreNoPartOfAnExample) {
+  file("site/train.csv", "id,age,dose,label\n901,1,2,ill\n902,3,4,well\n");
+  file("site/test.csv", "id,age,dose\n903,7,8\n");
+  const SiteNode node = SiteData(path("site"), {}, {"id"}).in_terms_of(like_this_);
+  EXPECT_THAT(std::get<std::vector<float>>(node.data.train->values), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(std::get<std::vector<float>>(node.data.test->values), ElementsAre(7, 8));
+  EXPECT_THROW(SiteData(path("site"), {}, {"ident"}), Error);
+}
+
 TEST_F(SiteDataFolder, RefusesAClassThatIsNoneOfTheFederation) {
   like_this_.classes = {"well", "sick"};
   expect_error(ErrorKind::kInput,

@@ -41,6 +41,7 @@ struct NodeOptions {
   std::string name;
   std::string data;
   std::vector<std::string> lacks;
+  std::vector<std::string> ignore_columns;
   SiteTerms terms;
   std::string sent_log;
   std::int64_t give_up_after = 600;  // s
@@ -186,7 +187,7 @@ void serve(NodeOptions options) {
   {
     Progress progress;
     progress.show("reading " + options.data);
-    if (!options.data.empty()) own = std::make_shared<SiteData>(options.data, options.lacks);
+    if (!options.data.empty()) own = std::make_shared<SiteData>(options.data, options.lacks, options.ignore_columns);
   }
   const MemoryLock memory(options.terms.memory);
   use_one_torch_thread();
@@ -239,6 +240,14 @@ void add_node(CLI::App& app) {
       ->type_name("N");
   command.add_option("--lacks", options->lacks, "A class of which this site has no example; may be repeated")
       ->type_name("NAME")
+      ->allow_extra_args(false);
+  command
+      .add_option(
+          "--ignore-columns", options->ignore_columns,
+          "Columns of this site's tables that are no part of an example, such as an id: names or numbers from 0, "
+          "with commas between them")
+      ->type_name("COLUMNS")
+      ->delimiter(',')
       ->allow_extra_args(false);
   command.add_option("--model", options->terms.model, "The TorchScript file to train, if the coordinator asks for one")
       ->type_name("FILE");

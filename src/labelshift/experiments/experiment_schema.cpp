@@ -422,6 +422,10 @@ const std::vector<SchemaRow>& schema_rows() {
              field(&DataSettings::test_shares)),
       sizes(),
       folders(),
+      names("ignore-columns", "a list of names or numbers of columns, as text",
+            "with folders: columns of all tables that are no part of an example, such as an id: names, or numbers from "
+            "0 as text",
+            field(&DataSettings::ignore_columns)),
       data_number("data.fraction", "the part of the data set's examples that is used"),
       data_number("data.only-node", "use this node alone, counted from 1; 0: use all nodes"),
       names("classes", "a list of names of classes",

@@ -161,7 +161,8 @@ std::vector<NodeEvaluation> read_rounds(const std::string& path) {
       values[i] = kUnknown;
       if (i < 9 || i < columns) need(cells.next(one) && (one.empty() || parse_number(one, values[i])));
     }
-    for (int i = 0; i < 3; ++i) need(values[i] >= 0.0 && values[i] <= kMostRounds);
+    for (int i = 0; i < 3; ++i)  // round, node and number of examples
+      need(values[i] >= 0.0 && values[i] <= kMostRounds && values[i] == std::floor(values[i]));
     history.push_back({static_cast<int>(values[0]), static_cast<Index>(values[1]) - 1, static_cast<Index>(values[2]),
                        values[3], values[4], values[5], values[6], values[7], values[8], values[9], values[10],
                        values[11], values[12], values[13], values[14]});

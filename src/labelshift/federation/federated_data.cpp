@@ -177,6 +177,9 @@ void check_shares(const std::vector<std::vector<double>>& shares, const char* ke
 
 void check_partition(const DataSettings& settings) {
   if (!settings.folders.empty()) refuse("data.folders", "found both a data set and folders of nodes; give one");
+  if (!settings.ignore_columns.empty())
+    refuse("data.ignore-columns",
+           "a data set has no columns to leave out, only the tables of folders have; take it away");
   std::vector<std::string> known{"iid", "dirichlet", "shares"};
   for (const NodeTable& table : node_tables()) known.emplace_back(table.name);
   if (settings.partition.empty())
@@ -236,6 +239,8 @@ void check_sites(const DataSettings& settings) {
     refuse("data.classes", "classes say what the data of sites are like, and here are data; leave one of them out");
   if (!settings.partition.empty())
     refuse("data.partition", "sites have the data that they have, and need no partition; leave it out");
+  if (!settings.ignore_columns.empty())
+    refuse("data.ignore-columns", "every site says itself which columns of its tables are left out; take it away");
   if (!settings.sizes.empty()) refuse("data.sizes", "sites are as large as they are; leave sizes out");
   if (settings.fraction != 1.0)
     refuse("data.fraction", "a fraction goes with a data set, not with the data of sites; leave it out");
@@ -396,8 +401,8 @@ void rename_classes(Dataset& data, const std::vector<std::string>& classes) {
 }
 
 /// Reads the one part of data that a node's folder or table is.
-std::unique_ptr<Dataset> read_part(const std::string& path) {
-  TrainAndTest parts = read_dataset(path);
+std::unique_ptr<Dataset> read_part(const std::string& path, const std::vector<std::string>& ignore_columns) {
+  TrainAndTest parts = read_dataset(path, {.ignore = ignore_columns});
   if (!std::visit([](const auto& values) { return values.empty(); }, parts.test.values))
     throw Error(ErrorKind::kInput, fmt::format("{}: found a training and a test part, expected one; name the folder of "
                                                "each",
@@ -474,13 +479,13 @@ FederatedData read_folders(const DataSettings& settings, const NodeBlock& block,
   const NodeBlock here = to_read(settings, block);
   for (Index k = here.begin; k < here.end; ++k) {
     const NodeFolders& folders = settings.folders[static_cast<std::size_t>(k)];
-    auto train = read_part(folders.train);
+    auto train = read_part(folders.train, settings.ignore_columns);
     if (train->labels.empty())
       throw Error(ErrorKind::kInput, fmt::format("{}: found no labels, expected one folder of images a class or a "
                                                  "column called label: node {} trains on them; give the column that "
                                                  "holds them this name",
                                                  folders.train, k + 1));
-    auto test = read_part(folders.test);
+    auto test = read_part(folders.test, settings.ignore_columns);
     own.push_back({facts_of(*train, folders.train), facts_of(*test, folders.test)});
     result.nodes[static_cast<std::size_t>(k)] = {train.get(), all_rows(train->size()), test.get(),
                                                  all_rows(test->size())};

@@ -51,6 +51,7 @@ struct DataSettings {
   std::vector<std::vector<double>> test_shares;   // (K, m)
   std::vector<double> sizes;                      // (K) of the nodes, to one another; empty: all the same
   std::vector<NodeFolders> folders;               // (K)
+  std::vector<std::string> ignore_columns;        // of the tables of `folders`: names, or numbers from 0
   double fraction = 1.0;                          // of both parts of `set`, stratified, taken first; for quick runs
   Index only_node = 0;  // 1, ..., K: the others are left out, as if it trained by itself; 0: all
   // Instead of all that but `nodes`, where the data are at sites that show them to nobody: what they all are like.

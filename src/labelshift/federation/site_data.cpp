@@ -33,9 +33,10 @@ std::string find_part(const std::string& folder, const std::string& name) {
   return found.front();
 }
 
-std::shared_ptr<Dataset> read_part(const std::string& folder, const std::string& name) {
+std::shared_ptr<Dataset> read_part(const std::string& folder, const std::string& name,
+                                   const std::vector<std::string>& ignore_columns) {
   const std::string path = find_part(folder, name);
-  TrainAndTest parts = read_dataset(path);
+  TrainAndTest parts = read_dataset(path, {.ignore = ignore_columns});
   if (parts.test.size() > 0)
     throw Error(
         ErrorKind::kInput,
@@ -102,12 +103,14 @@ void renumber(std::shared_ptr<Dataset>& data, const std::vector<std::string>& cl
 
 }  // namespace
 
-SiteData::SiteData(const std::string& folder, std::vector<std::string> lacks) : lacks_(std::move(lacks)) {
+SiteData::SiteData(const std::string& folder, std::vector<std::string> lacks,
+                   const std::vector<std::string>& ignore_columns)
+    : lacks_(std::move(lacks)) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored))
     throw Error(ErrorKind::kInput, fmt::format("{} is no folder, expected one that has train and test", folder));
-  train_ = {.words = "training data", .data = read_part(folder, "train")};
-  test_ = {.words = "test data", .data = read_part(folder, "test")};
+  train_ = {.words = "training data", .data = read_part(folder, "train", ignore_columns)};
+  test_ = {.words = "test data", .data = read_part(folder, "test", ignore_columns)};
   if (train_.data->labels.empty())
     throw Error(ErrorKind::kInput, fmt::format("{}/train: found no labels, expected one folder of images a class or a "
                                                "column called label: a node trains on them",

@@ -34,10 +34,11 @@ class SiteData {
  public:
   /// Reads `train` and `test` of a folder: each a folder of images, or a table with this name and an ending such as
   /// .csv, of which the training data need labels. `lacks` are classes of which the site has no training example, and
-  /// knows it.
+  /// knows it; `ignore_columns` are left out of its tables, by their names or numbers from 0.
   ///
   /// Throws Error{kInput} if one is not there, or there are two of them, and what the readers throw.
-  SiteData(const std::string& folder, std::vector<std::string> lacks);
+  SiteData(const std::string& folder, std::vector<std::string> lacks,
+           const std::vector<std::string>& ignore_columns = {});
 
   /// The same data for a federation that says what they are like. Classes are matched by name, and get the numbers that
   /// they have there.

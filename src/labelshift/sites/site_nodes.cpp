@@ -11,6 +11,7 @@
 #include "labelshift/engine/masking/masked_engine.hpp"
 #include "labelshift/engine/tasks.hpp"
 #include "labelshift/experiments/site_settings.hpp"
+#include "labelshift/federation/federation.hpp"
 
 namespace labelshift {
 namespace {
@@ -22,27 +23,28 @@ constexpr auto kFirstComplaint =
 
 constexpr std::size_t kMostNames = 10;  // in a message
 
-const char* task_name(TaskKind task) {
+/// The phase that a task is of. A refresh is phases 1 and 2 again.
+const char* phase_of(TaskKind task) {
   switch (task) {
     case TaskKind::kHello:
     case TaskKind::kJoin:
     case TaskKind::kAgree:
-      return "join";
+      return phase::kJoin;
     case TaskKind::kTarget:
     case TaskKind::kShare:
     case TaskKind::kAssess:
     case TaskKind::kRatio:
     case TaskKind::kTargetTogether:
     case TaskKind::kMixture:
-      return "ratio";
+      return phase::kRatio;
     case TaskKind::kTrainPredictor:
     case TaskKind::kHeldOut:
     case TaskKind::kCalibrate:
-      return "predictor";
+      return phase::kPredictor;
     case TaskKind::kTrain:
-      return "train";
+      return phase::kTraining;
     case TaskKind::kEvaluate:
-      return "evaluate";
+      return phase::kEvaluation;
   }
   return "";
 }
@@ -79,7 +81,7 @@ class SiteEngine : public Engine {
     Patience patient = patience;
     if (!patient.give_up) patient.give_up = options_.give_up_after;
     in_training_ = task == TaskKind::kTrain || task == TaskKind::kEvaluate;
-    if (const char* now = task_name(task); status_.task != now) {
+    if (const char* now = phase_of(task); status_.task != now) {
       status_.task = now;
       tell_status(/*now=*/!in_training_);  // which may last, or be over before the next line
     }
