@@ -137,10 +137,15 @@ PriorUncertainty likelihood_uncertainty(const SourceSummary& summary, const Targ
   PriorUncertainty result{.prior = q, .centre = q};
   for (Index c = 0; c < m; ++c)
     if (is_absent(q[c], rows)) result.centre[c] = q[c] + response.row(c).dot(at.gradient);
-  // The scores of a mixture have their own curvature as covariance; weights that differ part the two.
-  const Eigen::MatrixXd covariance = target.weights.empty() ? at.curvature : likelihood.score_covariance(q);
-  Eigen::VectorXd variance =
-      (response * covariance).cwiseProduct(response).rowwise().sum() / static_cast<double>(target.probs.rows());
+  const auto spread = [&](const Eigen::MatrixXd& covariance) -> Eigen::VectorXd {
+    return (response * covariance).cwiseProduct(response).rowwise().sum();
+  };
+  // The scores of a mixture have their own curvature as covariance, with weights that do not go with the scores too.
+  Eigen::VectorXd variance = spread(at.curvature) / rows;
+  // Weights that do part the two. This alone would be too small: q was fitted to the heaviest rows, whose scores are
+  // smaller for it, and count here by the squares of their weights.
+  if (!target.weights.empty())
+    variance = variance.cwiseMax(spread(likelihood.score_covariance(q)) / static_cast<double>(target.probs.rows()));
 
   if (source) {
     const CalibrationResponse of_calibration =
