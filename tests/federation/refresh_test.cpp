@@ -429,7 +429,7 @@ TEST(Refresh, AimsAtOneNodeWhereThatIsTheGoal) {
 
 TEST(Refresh, LeavesNoHeldOutScoresAtAnyNode) {
   const FederatedData data = two_nodes();
-  for (const Index goal : {0, 1})
+  for (const int goal : {0, 1})
     for (const int refresh : {0, 10}) {
       FederationSettings settings = refreshed_settings("vrls");
       settings.ratio.refresh = refresh;
