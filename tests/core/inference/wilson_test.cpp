@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "labelshift/core/base/distributions.hpp"
+
 namespace labelshift {
 namespace {
 
@@ -23,6 +25,15 @@ TEST(WilsonInterval, IsTheOneWorkedOutByHand) {
   const WilsonInterval none = wilson_interval(0.0, 4.0, 2.0);
   EXPECT_NEAR(none.low, 0.0, kRounding);
   EXPECT_NEAR(none.high, 0.5, kRounding);
+}
+
+TEST(WilsonInterval, LeavesOutOneInTwentyUnlessAskedForMore) {
+  const double z = -normal_quantile(0.025);
+  for (const double q : {0.0, 0.3, 1.0}) {
+    // Quantiles are right to some roundings; an end at 0 or 1 differs by their root.
+    EXPECT_NEAR(wilson_interval(q, 100.0).low, wilson_interval(q, 100.0, z).low, 1e-8) << q;
+    EXPECT_NEAR(wilson_interval(q, 100.0).high, wilson_interval(q, 100.0, z).high, 1e-8) << q;
+  }
 }
 
 TEST(WilsonInterval, OfACountedVarianceIsWilsonsOwn) {

@@ -6,6 +6,8 @@
 namespace labelshift {
 namespace {
 
+constexpr double kTwoSided95 = 1.959963984540054;  // quantile 0.975 of the normal law
+
 /// The end on the side of z of those x with (x - q)^2 <= z^2 (fixed + rate x (1 - x)).
 double end(double q, double fixed, double rate, double z) {
   const double scale = 1.0 + z * z * rate;
@@ -18,6 +20,10 @@ double end(double q, double fixed, double rate, double z) {
 
 WilsonInterval wilson_interval(double q, double rows, double z) {
   return {end(q, 0.0, 1.0 / rows, -z), end(q, 0.0, 1.0 / rows, z)};
+}
+
+WilsonInterval wilson_interval(double q, double rows) {
+  return wilson_interval(q, rows, kTwoSided95);
 }
 
 WilsonInterval wilson_interval(double q, double variance, double of_source, double rows, double z) {

@@ -11,6 +11,9 @@ struct WilsonInterval {
 /// Wilson's interval: q was counted among `rows` rows, with a variance of q (1 - q) / rows.
 WilsonInterval wilson_interval(double q, double rows, double z);
 
+/// That of 95 %.
+WilsonInterval wilson_interval(double q, double rows);
+
 /// The same for an estimate whose `variance` has two more parts: what overlapping classes add, which does not depend on
 /// q, and that of the source. Without these two this is Wilson's interval, with the first alone and no end of rows
 /// Wald's.
