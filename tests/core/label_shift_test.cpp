@@ -383,6 +383,18 @@ TEST_F(LabelShiftTest, TellsTheObserverWhatItDoes) {
   EXPECT_EQ(last, 1.0);
 }
 
+TEST_F(LabelShiftTest, StopsWithinCalibrating) {
+  int calls = 0;
+  EXPECT_THROW(analyse_label_shift(known_, {},
+                                   [&](std::string_view stage, double) {
+                                     calls += stage == "calibrating" ? 1 : 0;
+                                     EXPECT_NE(stage, "estimating");
+                                     return calls < 20;
+                                   }),
+               Stopped);
+  EXPECT_EQ(calls, 20);
+}
+
 TEST_F(LabelShiftTest, StopsInEveryStage) {
   LabelShiftOptions options;
   options.calibration = "ts";

@@ -124,10 +124,13 @@ class Estimation {
   void estimate(LabelShiftResult& result, const Observer& observer) const {
     const auto& source = problem_.source;
     result.source_prior = prior(source ? source->weights : std::span<const double>{}, options_.smoothing);
+    std::optional<CalibrationFit> largest;  // where intervals have another than the estimate
     if (source) {
-      tell(observer, "calibrating");
-      result.calibration_choice = choose_calibration(kinds_, source->scores, source->labels, source->weights);
-      result.calibration_fit = fit_candidate(result.calibration_choice->for_estimate(), *source);
+      result.calibration_choice = choose_calibration(kinds_, source->scores, source->labels, source->weights, observer);
+      result.calibration_fit = fit_candidate(result.calibration_choice->for_estimate(), *source, observer);
+      const CalibrationCandidate& for_intervals = result.calibration_choice->for_intervals();
+      if (is_chosen() && for_intervals.kind != result.calibration_fit->kind)
+        largest = fit_candidate(for_intervals, *source, observer);
       if (is_chosen() && !problem_.source_prior)
         match_prior(result.source_prior, source->scores, source->weights, *result.calibration_fit);
     }
@@ -141,11 +144,10 @@ class Estimation {
                                              result.target_rows);
     }
     tell(observer, "finding intervals");
-    if (!is_chosen() || result.calibration_choice->for_intervals().kind == result.calibration_fit->kind) {
+    if (!largest) {
       result.intervals = intervals(sides, result.calibration_fit);
       return;
     }
-    const std::optional<CalibrationFit> largest = fit_candidate(result.calibration_choice->for_intervals(), *source);
     result.intervals = intervals(estimate_with(largest, result.source_prior), largest);
     // Those of a larger calibration may leave the estimate of the chosen one out; they are for it.
     widen_to(result.target_prior, result.estimate.ratio, result.intervals);

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -353,6 +355,42 @@ TEST(AutoCalibration, TheBootstrapChoosesAgainAndHasTheSameBitsTwice) {
   LabelShiftOptions kept = options;
   kept.calibration = to_string(a.calibration_choice->for_intervals().kind);
   EXPECT_NE(a.intervals.prior_high, analyse_label_shift(problem, kept).intervals.prior_high);
+}
+
+/// One classifier of 201 classes: vector scaling has 402 parameters, too many for the Hessian of each fold.
+GaussianSample of_many_classes() {
+  return draw({.source_prior = VectorXd::Constant(201, 1.0 / 201), .separation = 3.0}, 1005, 5);
+}
+
+TEST(ChooseCalibration, EndsAtThePassAtWhichItsObserverStopsIt) {
+  const std::pair<const char*, GaussianSample> samples[] = {{"auto", draw(four_classes(), 200, 3)},
+                                                            {"vs", of_many_classes()}};
+  for (const auto& [name, sample] : samples) {
+    const std::vector<CalibrationKind> kinds = calibration_kinds(name);
+    int calls = 0;
+    int most = std::numeric_limits<int>::max();
+    const Observer observer = [&](std::string_view stage, double) {
+      EXPECT_EQ(stage, "calibrating");
+      return ++calls < most;
+    };
+    const SourceExamples examples{{sample.probs}, sample.labels, {}};
+    const auto choose_and_fit = [&] {
+      const CalibrationChoice choice = choose_calibration(kinds, examples.scores, examples.labels, {}, observer);
+      const int of_choice = calls;
+      fit_candidate(choice.for_intervals(), examples, observer);
+      return of_choice;
+    };
+    const int of_choice = choose_and_fit();
+    const int all = calls;
+    EXPECT_GT(of_choice, 5) << name;  // a pass to start with and one a step, of which Newton's method takes a few
+    EXPECT_GT(all, of_choice) << name;
+    for (const int last : {1, of_choice / 2, of_choice, all}) {
+      calls = 0;
+      most = last;
+      EXPECT_THROW(choose_and_fit(), Stopped) << name;
+      EXPECT_EQ(calls, last) << name;
+    }
+  }
 }
 
 }  // namespace

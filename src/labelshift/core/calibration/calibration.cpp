@@ -89,13 +89,13 @@ void check_matrix_scaling(Index classes, double strength) {
 
 CalibrationMinimum fit_exactly(const CalibrationParameters& parameters, const Scores& source,
                                std::span<const int> labels, std::span<const double> weights,
-                               const std::optional<Calibration>& near, double nll_before) {
+                               const std::optional<Calibration>& near, double nll_before, const Observer& observer) {
   const Index n = source.rows();
-  const PenalisedNll objective(parameters, source, labels, weights);
+  const PenalisedNll objective(parameters, source, labels, weights, 1, observer);
   const CalibrationCurvature curvature = objective.best_curvature();
   VectorXd start = parameters.theta_of(near ? *near : first_guess(parameters.classes(), nll_before));
   if (!near && n * parameters.classes() >= kWarmStartElements && n / kWarmStartStep >= 50 * parameters.size()) {
-    const PenalisedNll part(parameters, source, labels, weights, kWarmStartStep);
+    const PenalisedNll part(parameters, source, labels, weights, kWarmStartStep, observer);
     if (part.total_weight() > 0.0) start = minimise(part, start, part.evaluate(start, curvature)).theta;
   }
   CalibrationDerivatives at = objective.evaluate(start, curvature);
@@ -109,10 +109,10 @@ CalibrationMinimum fit_exactly(const CalibrationParameters& parameters, const Sc
 /// A Hessian costs m^2 times a gradient here, so it is that of a part of the rows where there are many and that does.
 CalibrationMinimum fit_matrix(const CalibrationParameters& parameters, const Scores& source,
                               std::span<const int> labels, std::span<const double> weights,
-                              const std::optional<Calibration>& near, double nll_before) {
+                              const std::optional<Calibration>& near, double nll_before, const Observer& observer) {
   const Index step = std::max<Index>(source.rows() / std::max(kHessianRows * parameters.size(), kLeastRows), 1);
-  const PenalisedNll objective(parameters, source, labels, weights);
-  const PenalisedNll part(parameters, source, labels, weights, step);
+  const PenalisedNll objective(parameters, source, labels, weights, 1, observer);
+  const PenalisedNll part(parameters, source, labels, weights, step, observer);
   CalibrationMinimum found{.theta = parameters.theta_of(near ? *near : first_guess(parameters.classes(), nll_before))};
   for (const PenalisedNll* curved : {&part, &objective}) {
     if (curved->total_weight() == 0.0) continue;
@@ -168,6 +168,12 @@ void log_scores(const Scores& scores, Index first, ArrayXXd& z) {
 CalibrationFit fit_calibration(CalibrationKind kind, const Scores& source, std::span<const int> labels,
                                std::span<const double> weights, double strength,
                                const std::optional<Calibration>& near) {
+  return fit_calibration(kind, source, labels, weights, strength, near, {});
+}
+
+CalibrationFit fit_calibration(CalibrationKind kind, const Scores& source, std::span<const int> labels,
+                               std::span<const double> weights, double strength, const std::optional<Calibration>& near,
+                               const Observer& observer) {
   const Index n = source.rows();
   const Index m = source.cols();
   check_labels(labels, n, m, "source labels");
@@ -180,8 +186,8 @@ CalibrationFit fit_calibration(CalibrationKind kind, const Scores& source, std::
   if (kind != CalibrationKind::kNone) {
     const CalibrationParameters parameters(kind, m, strength);
     const CalibrationMinimum best = kind == CalibrationKind::kMatrix
-                                        ? fit_matrix(parameters, source, labels, weights, near, before.nll)
-                                        : fit_exactly(parameters, source, labels, weights, near, before.nll);
+                                        ? fit_matrix(parameters, source, labels, weights, near, before.nll, observer)
+                                        : fit_exactly(parameters, source, labels, weights, near, before.nll, observer);
     fit.calibration = parameters.expand(best.theta);
     fit.iterations = best.iterations;
     fit.converged = best.converged;

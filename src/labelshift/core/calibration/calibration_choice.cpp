@@ -54,7 +54,8 @@ std::vector<std::vector<Index>> cut_into_folds(std::span<const int> labels, std:
 /// Rows of a source sample with their log scores, fold by fold.
 class FoldedSample {
  public:
-  FoldedSample(const Scores& source, std::span<const int> labels, std::span<const double> weights) {
+  FoldedSample(const Scores& source, std::span<const int> labels, std::span<const double> weights, Observer observer)
+      : observer_(std::move(observer)) {
     const Index m = source.cols();
     const Index step = (source.rows() * m + kMaxElements - 1) / kMaxElements;
     const std::vector<std::vector<Index>> folds = cut_into_folds(labels, weights, m, step);
@@ -93,6 +94,7 @@ class FoldedSample {
   /// Every step-th row.
   FoldedSample every(Index step) const {
     FoldedSample part;
+    part.observer_ = observer_;
     const Index rows = (z_.rows() + step - 1) / step;
     part.z_.resize(rows, z_.cols());
     part.weights_.resize(rows);
@@ -110,6 +112,7 @@ class FoldedSample {
   /// Calls use(block, labels, weights) for the rows of a fold.
   template <typename Use>
   void for_each_block(const Calibration& calibration, Index fold, Use&& use) const {
+    tell(observer_, kCalibrating);
     const Index size = block_rows(classes());
     CalibrationBlock block;
     for (Index first = begin(fold); first < begin(fold + 1); first += size) {
@@ -149,6 +152,7 @@ class FoldedSample {
   ArrayXd weights_;           // (n)
   std::vector<Index> begin_;  // (kFolds + 1) where each fold starts
   double examples_ = 0.0;
+  Observer observer_;
 };
 
 NllSum total(const std::vector<NllSum>& folds) {
@@ -269,8 +273,8 @@ CrossValidation cross_validate(const FoldedSample& sample, const FoldedSample& p
 /// The NLL of the rows of two folds by a fit to the others.
 class HeldOut {
  public:
-  HeldOut(const Scores& source, std::span<const int> labels, std::span<const double> weights)
-      : source_(source), labels_(labels), fitted_(labels.size(), 1.0) {
+  HeldOut(const Scores& source, std::span<const int> labels, std::span<const double> weights, const Observer& observer)
+      : source_(source), labels_(labels), fitted_(labels.size(), 1.0), observer_(observer) {
     if (!weights.empty()) fitted_.assign(weights.begin(), weights.end());
     const auto folds = cut_into_folds(labels, weights, source.cols(), 1);
     for (std::size_t k = 0; k < 2; ++k) rows_.insert(rows_.end(), folds[k].begin(), folds[k].end());
@@ -286,7 +290,8 @@ class HeldOut {
   const ArrayXd& weights() const { return weights_; }  // of the rows left out, sum to 1
 
   ArrayXd losses(CalibrationKind kind) const {
-    const Calibration calibration = fit_calibration(kind, source_, labels_, fitted_).calibration;
+    const Calibration calibration =
+        fit_calibration(kind, source_, labels_, fitted_, kMatrixStrength, {}, observer_).calibration;
     ArrayXd losses(weights_.size());
     for (Index i = 0; i < losses.size(); ++i) {
       const Index row = rows_[static_cast<std::size_t>(i)];
@@ -303,6 +308,7 @@ class HeldOut {
   std::vector<double> fitted_;  // weights that are 0 for rows left out
   std::vector<Index> rows_;     // left out
   ArrayXd weights_;
+  const Observer& observer_;
 };
 
 /// A candidate and the NLL of each row that it was judged on.
@@ -406,7 +412,9 @@ std::vector<CalibrationKind> calibration_kinds(const std::string& name) {
 }
 
 CalibrationChoice choose_calibration(std::span<const CalibrationKind> kinds, const Scores& source,
-                                     std::span<const int> labels, std::span<const double> weights) {
+                                     std::span<const int> labels, std::span<const double> weights,
+                                     const Observer& observer) {
+  tell(observer, kCalibrating);
   const Index m = source.cols();
   std::vector<CalibrationKind> tried;
   Index most = 0;
@@ -416,10 +424,10 @@ CalibrationChoice choose_calibration(std::span<const CalibrationKind> kinds, con
     if (kind != CalibrationKind::kMatrix) most = std::max(most, CalibrationParameters(kind, m).size());
   }
   if (most <= kMaxParameters) {
-    const FoldedSample sample(source, labels, weights);
+    const FoldedSample sample(source, labels, weights, observer);
     return choose(judge_by_folds(tried, sample), sample.weights(), m, sample.examples());
   }
-  const HeldOut held_out(source, labels, weights);
+  const HeldOut held_out(source, labels, weights, observer);
   std::vector<Judged> judged;
   for (const CalibrationKind kind : tried) judged.push_back({{.kind = kind}, held_out.losses(kind)});
   return choose(std::move(judged), held_out.weights(), m, effective_rows(weights, source.rows()));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/calibration/calibration.hpp"
 
 namespace labelshift {
@@ -51,9 +52,11 @@ struct CalibrationChoice {
 /// kMaxMatrixClasses classes, unless it is the only kind. Beyond 2^24 scores, which are 128 MB, a part of the rows is
 /// used, evenly spread.
 ///
-/// Deterministic, and classes in another order give the same choice. Throws what fit_calibration does.
+/// Deterministic, and classes in another order give the same choice. Tells the observer "calibrating" before each pass
+/// over the rows. Throws what fit_calibration does, Stopped if the observer says so.
 CalibrationChoice choose_calibration(std::span<const CalibrationKind> kinds, const Scores& source,
-                                     std::span<const int> labels, std::span<const double> weights = {});
+                                     std::span<const int> labels, std::span<const double> weights = {},
+                                     const Observer& observer = {});
 
 /// Gives a fit of kNone or kTemperature the biases that make up for a counted prior; others have them already.
 ///

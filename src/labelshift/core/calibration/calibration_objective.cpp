@@ -278,8 +278,13 @@ MatrixXd gradient_rows(const CalibrationParameters& parameters, const Calibratio
 }
 
 PenalisedNll::PenalisedNll(const CalibrationParameters& parameters, const Scores& scores, std::span<const int> labels,
-                           std::span<const double> weights, Index step)
-    : parameters_(parameters), scores_(scores.every(step)), labels_(labels), weights_(weights), step_(step) {
+                           std::span<const double> weights, Index step, Observer observer)
+    : parameters_(parameters),
+      scores_(scores.every(step)),
+      labels_(labels),
+      weights_(weights),
+      step_(step),
+      observer_(std::move(observer)) {
   double squares = 0.0;
   for (Index i = 0; i < scores_.rows(); ++i) {
     total_weight_ += weight(i);
@@ -304,6 +309,7 @@ CalibrationCurvature PenalisedNll::best_curvature() const {
 }
 
 CalibrationDerivatives PenalisedNll::evaluate(const VectorXd& theta, CalibrationCurvature curvature) const {
+  tell(observer_, kCalibrating);
   const Calibration calibration = parameters_.expand(theta);
   NllSum sum(parameters_, curvature);
   std::vector<int> labels;
@@ -318,6 +324,7 @@ CalibrationDerivatives PenalisedNll::evaluate(const VectorXd& theta, Calibration
 
 VectorXd PenalisedNll::hessian_times(const VectorXd& theta, const VectorXd& v) const {
   assert(parameters_.mixings() == 0);
+  tell(observer_, kCalibrating);
   Calibration direction = parameters_.expand(v);
   if (parameters_.biases() == 0) direction.bias.setZero();
   ArrayXXd by_scale = ArrayXXd::Zero(1, parameters_.classes());

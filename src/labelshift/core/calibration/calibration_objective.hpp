@@ -3,8 +3,10 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <span>
 
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/calibration/calibration.hpp"
 
 /// What calibration.cpp fits and calibration_choice.cpp cross-validates: the penalised NLL of a calibration's free
@@ -143,11 +145,19 @@ class NllSum {
 Eigen::MatrixXd gradient_rows(const CalibrationParameters& parameters, const CalibrationBlock& block,
                               std::span<const int> labels);
 
+/// What an observer is told before each pass over the rows of a source.
+inline constexpr const char* kCalibrating = "calibrating";
+
+/// fit_calibration for those who may stop it.
+CalibrationFit fit_calibration(CalibrationKind kind, const Scores& source, std::span<const int> labels,
+                               std::span<const double> weights, double strength, const std::optional<Calibration>& near,
+                               const Observer& observer);
+
 /// The penalised mean NLL of every step-th row of a sample.
 class PenalisedNll {
  public:
   PenalisedNll(const CalibrationParameters& parameters, const Scores& scores, std::span<const int> labels,
-               std::span<const double> weights, Index step = 1);
+               std::span<const double> weights, Index step = 1, Observer observer = {});
 
   const CalibrationParameters& parameters() const { return parameters_; }
   double total_weight() const { return total_weight_; }
@@ -168,6 +178,7 @@ class PenalisedNll {
   std::span<const int> labels_;
   std::span<const double> weights_;
   Index step_;
+  Observer observer_;
   double total_weight_ = 0.0;
   double examples_ = 0.0;
 };

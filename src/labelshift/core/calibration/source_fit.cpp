@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "labelshift/core/calibration/calibration_objective.hpp"
 #include "labelshift/core/likelihood/sample_summary.hpp"
 
 namespace labelshift {
@@ -17,9 +18,10 @@ SourceFit summarise_with(const Calibration& calibration, const SourceExamples& s
   return calibrate_source(calibration, source, prior).fit;
 }
 
-CalibrationFit fit_candidate(const CalibrationCandidate& candidate, const SourceExamples& source) {
+CalibrationFit fit_candidate(const CalibrationCandidate& candidate, const SourceExamples& source,
+                             const Observer& observer) {
   return fit_calibration(candidate.kind, source.scores, source.labels, source.weights, candidate.strength,
-                         candidate.near);
+                         candidate.near, observer);
 }
 
 SourceFit fit_source(CalibrationKind kind, const SourceExamples& source, const Eigen::VectorXd& prior) {

@@ -3,6 +3,7 @@
 #include <Eigen/Core>
 #include <span>
 
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/calibration/calibration.hpp"
 #include "labelshift/core/calibration/calibration_choice.hpp"
 #include "labelshift/core/estimators/ratio_estimator.hpp"
@@ -38,7 +39,8 @@ CalibratedSource calibrate_source(const Calibration& calibration, const SourceEx
 SourceFit summarise_with(const Calibration& calibration, const SourceExamples& source, const Eigen::VectorXd& prior);
 
 /// Fits the kind that was chosen on these examples, or on the same with other weights.
-CalibrationFit fit_candidate(const CalibrationCandidate& candidate, const SourceExamples& source);
+CalibrationFit fit_candidate(const CalibrationCandidate& candidate, const SourceExamples& source,
+                             const Observer& observer = {});
 
 /// Fits a calibration of this kind to the examples first. Where these clearly have another mix than `prior`, they are
 /// weighted to it (weights_for_prior): a bias a class would make that difference part of f. Where a class has no
