@@ -5,6 +5,7 @@
 
 #include "labelshift/core/base/observer.hpp"
 #include "tests/federation/gaussian_federation.hpp"
+#include "tests/federation/true_weights.hpp"
 
 namespace labelshift {
 namespace {
@@ -32,8 +33,10 @@ class ProxSkipFederation : public testing::Test {
     return end;
   }
   Eigen::VectorXf gradient(Index node, const Eigen::VectorXf& w) {
+    const NodeData& has = data_.nodes[node];
+    const std::vector<float> weights = settings_.ratio.weighted() ? true_weights(data_, node) : std::vector<float>();
     std::copy(w.begin(), w.end(), net_->parameters().begin());
-    net_->loss_and_gradient({*data_.nodes[node].train, data_.nodes[node].train_rows, {}}, {}, 0);
+    net_->loss_and_gradient({*has.train, has.train_rows, weights}, {}, 0);
     return Eigen::Map<const Eigen::VectorXf>(net_->gradient().data(), std::ssize(net_->gradient()));
   }
 
@@ -43,9 +46,17 @@ class ProxSkipFederation : public testing::Test {
   std::unique_ptr<Net> net_;
 };
 
+struct ProxSkipCase {
+  const char* regulariser;
+  const char* method;  // by which it comes by importance weights
+};
+
 TEST_F(ProxSkipFederation, IsAlgorithm1OfMishchenkoEtAl) {
-  for (const char* regulariser : {"none", "l1"}) {
+  for (const auto& [regulariser, method] :
+       {ProxSkipCase{"none", "none"}, {"l1", "none"}, {"none", "true"}, {"l1", "true"}}) {
+    SCOPED_TRACE(method);
     settings_.regulariser = {.name = regulariser, .strength = 0.5};
+    settings_.ratio.method = method;
     std::vector<float> initial;
     const FederationState end = run(initial);
     const auto steps = make_algorithm({settings_, *net_, 2});
