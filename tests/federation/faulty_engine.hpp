@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -9,7 +10,9 @@
 #include <set>
 #include <thread>
 
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/base/rng.hpp"
+#include "labelshift/engine/engine.hpp"
 #include "labelshift/engine/tasks.hpp"
 
 namespace labelshift {
@@ -18,7 +21,7 @@ namespace labelshift {
 struct FaultRates {
   // An answer is lost:
   double drop = 0.0;         // after the node did its work
-  double late = 0.0;         // the same, and some time after
+  double late = 0.0;         // the same, and a moment after; beyond a deadline, see with_late_nodes()
   double unreachable = 0.0;  // the node was never asked
   double corrupt = 0.0;      // it is no answer any more
   // Nothing is lost:
@@ -124,6 +127,38 @@ class FaultyEngine : public Engine {
   Rng rng_;
   std::unique_ptr<Engine> inner_;
 };
+
+/// Programs of nodes of which some are late in rounds of training: they do their work, and then say nothing until
+/// nobody waits for them any more, or for this long.
+inline NodeProgramFactory with_late_nodes(NodeProgramFactory make,
+                                          std::function<bool(Index node, std::uint64_t round)> is_late,
+                                          std::chrono::milliseconds how_late) {
+  struct Program : NodeProgram {
+    std::unique_ptr<NodeProgram> inner;
+    std::function<bool(Index node, std::uint64_t round)> is_late;
+    std::chrono::milliseconds how_late;
+
+    Answer run(const NodeCall& call) override {
+      if (static_cast<TaskKind>(call.request.task) != TaskKind::kTrain || !is_late(call.to.node, call.request.round))
+        return inner->run(call);
+      const std::atomic<bool> never = false;
+      Answer answer = inner->run({call.to, call.request, call.serial, never});
+      const auto end = std::chrono::steady_clock::now() + how_late;
+      while (std::chrono::steady_clock::now() < end) {
+        if (call.cancelled) throw Stopped{};
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      return answer;
+    }
+  };
+  return [make = std::move(make), is_late = std::move(is_late), how_late] {
+    auto program = std::make_unique<Program>();
+    program->inner = make();
+    program->is_late = is_late;
+    program->how_late = how_late;
+    return program;
+  };
+}
 
 /// An engine on which some nodes are absent from some rounds of training, and nothing else goes wrong.
 class AbsentNodes : public Engine {
