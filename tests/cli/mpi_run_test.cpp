@@ -174,6 +174,57 @@ TEST_F(MpiRun, ReadsTheFoldersOfItsOwnNodesAndFindsWhatDoesNotFitTogether) {
   EXPECT_THAT(damaged.err, HasSubstr("train-3.csv"));
 }
 
+TEST_F(MpiRun, GoesOnWhereARowFails) {
+  for (const char* name : {"one.csv", "two.csv"}) {
+    std::string text = "x,y,label\n";
+    for (int i = 0; i < 40; ++i) text += fmt::format("{},{},{}\n", i % 7, i % 3, i % 2 == 0 ? "b" : "c");
+    file(name, text);
+  }
+  file("broken.csv", "x,y,label\n1,2\n");
+  // One row whose data rank 0 cannot read, so that nothing of it is asked of the other rank; one that fails in its
+  // rounds; one with an estimate, which comes after both.
+  file("rows.toml", std::string("name = \"rows\"\n") + kLogistic + R"(
+[[data.folders]]
+train = "one.csv"
+test = "two.csv"
+[[data.folders]]
+train = "two.csv"
+test = "one.csv"
+[[compare]]
+name = "Unreadable"
+[[compare.data.folders]]
+train = "broken.csv"
+test = "two.csv"
+[[compare.data.folders]]
+train = "two.csv"
+test = "one.csv"
+[[compare]]
+name = "Diverges"
+model = { net = "mlp" }
+training = { server = "sgd", learning-rate = 1.0, local-learning-rate = 1e6 }
+[[compare]]
+name = "Fine"
+ratio = { method = "mlls" }
+)");
+  const CommandResult here = labelshift("run rows.toml --output here");
+  EXPECT_EQ(here.status, kInput) << here.err;
+  const CommandResult there = shell(on_ranks(2, "run rows.toml --output there"));
+  EXPECT_EQ(there.status, kInput) << there.err;
+  for (const CommandResult* done : {&here, &there}) {
+    EXPECT_THAT(done->err, HasSubstr("error: 2 of 3 runs failed, the first: Unreadable, seed 0: "));
+    EXPECT_THAT(done->out, HasSubstr("\nFailed: Unreadable, seed 0: "));
+    EXPECT_THAT(done->out, HasSubstr("\nFailed: Diverges, seed 0: "));
+  }
+  const auto failures = [&](const std::string& folder) {
+    return nlohmann::json::parse(bytes_of(path(folder + "/rows/summary.json")))["failures"];
+  };
+  EXPECT_EQ(failures("there").size(), 2u);
+  EXPECT_EQ(failures("there"), failures("here"));
+  const std::string expected = results("here/rows/fine-seed-0");
+  EXPECT_THAT(expected, HasSubstr("./model.safetensors"));
+  EXPECT_EQ(results("there/rows/fine-seed-0"), expected);
+}
+
 TEST_F(MpiRun, SaysOnceWhatIsWrongWithTheCommandOrTheFile) {
   file("bad.toml", "name = \"bad\"\n[training]\nrounds = \"many\"\n");
   for (const std::string line : {"run bad.toml", "run bad.toml --rounds", "run bad.toml --output ''"}) {
