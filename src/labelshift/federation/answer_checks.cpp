@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/federation/mixture_weights.hpp"
 
 namespace labelshift {
 namespace {
@@ -77,7 +78,7 @@ void check_training(const Answer& answer, NodeWeight weight) {
       check_count("the weight of its answer", w, kMostExamples, 1);
       break;
     case NodeWeight::kMixture:
-      check_within("the weight of its answer", w, 0.0, 1.0);
+      check_within("the weight of its answer", w, 0.0, kMostMixtureWeight);
       break;
   }
   const Eigen::Map<const Eigen::ArrayXf> values(answer.weights.data(), std::ssize(answer.weights));
@@ -112,7 +113,7 @@ void check_losses(const Calibrate::CalibrationSums& sums, Index nodes) {
 
 void check_mixture(const Mixture::MixtureSums& sums, Index nodes) {
   const double all = static_cast<double>(nodes);
-  check_within("a weight of nodes", sums.weight, 0.0, 2.0 * all, nodes);
+  check_within("a weight of nodes", sums.weight, 0.0, kMostMixtureWeight * all, nodes);
   check_within("the share of the examples whose nodes' weights move", sums.moving, 0.0, 1.0, nodes);
   for (const Eigen::VectorXd* shares : {&sums.mix, &sums.moving_mix, &sums.moving_square})
     for (const double share : *shares)

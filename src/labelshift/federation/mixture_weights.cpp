@@ -16,8 +16,7 @@ using Eigen::VectorXd;
 // are as large as n / lambda, and so is what a double does not tell of them.
 constexpr double kTolerance = 1e-8;
 constexpr double kRounding = 1e-14;
-constexpr int kMostQuestions = 500;  // it takes twenty or so
-constexpr double kMostWeight = 2.0;  // no alpha is above 1; a bound beyond it changes no solution, and keeps sums small
+constexpr int kMostQuestions = 500;                  // it takes twenty or so
 constexpr double kFirstScale = 10.0, kStage = 10.0;  // n / lambda of the first steps, and what the next have times it
 constexpr double kNear = 1e-2;                       // of a solution from which the next lambda is taken
 constexpr double kRidge = 1e-10;                     // where no node's weight moves with the level
@@ -32,7 +31,7 @@ Mixture::MixtureSums mixture_sums(const Mixture::Request& question, const Vector
   const VectorXd p = counts / n;
   const double share = n / question.examples;
   const double weight = share * (question.level - question.price.dot(p));
-  sums.weight = std::clamp(weight, 0.0, kMostWeight);
+  sums.weight = std::clamp(weight, 0.0, kMostMixtureWeight);
   sums.mix = sums.weight * p;
   if (sums.weight != weight) return sums;
   sums.moving = share;

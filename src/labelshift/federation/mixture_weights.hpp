@@ -19,6 +19,11 @@ namespace labelshift {
 /// What a node weighs whose alpha is 0: an answer must weigh something.
 inline constexpr double kLeastMixtureWeight = 0x1p-60;
 
+/// No node answers with more. No alpha is above 1 where the search ends exactly, but it ends where their sum is 1 but
+/// for rounding, and that grows with n / lambda: a node may then weigh 1 + 1e-5. A bound beyond all solutions changes
+/// none, and keeps sums small.
+inline constexpr double kMostMixtureWeight = 2.0;
+
 /// What a node answers that has (m) training examples by class; its alpha is `weight`.
 Mixture::MixtureSums mixture_sums(const Mixture::Request& question, const Eigen::VectorXd& counts);
 
