@@ -8,7 +8,7 @@
 namespace labelshift {
 
 /// Raised whenever a message changes its meaning. Nodes and coordinators of different versions do not talk.
-inline constexpr std::uint32_t kProtocolVersion = 6;
+inline constexpr std::uint32_t kProtocolVersion = 7;
 
 enum class TaskKind : std::uint32_t {
   kHello,
@@ -379,7 +379,7 @@ struct HeldOut {
 struct Calibrate {
   static constexpr TaskKind kTask = TaskKind::kCalibrate;
   struct Request {
-    double examples = 0.0;        // held out at all nodes
+    double examples = 0.0;        // effective number, held out at all nodes: 1 / sum of w^2
     Eigen::VectorXd weights;      // (m (folds + 1)) of an example of a class, and where each fold is left out
     std::vector<Index> left_out;  // (P) 0, or the fold that the candidate does not see, from 1
     Eigen::VectorXd parameters;   // (p P)
@@ -397,7 +397,7 @@ struct Calibrate {
     Eigen::VectorXd held_out;   // (P)
     Eigen::VectorXd gradients;  // (p P)
     Eigen::VectorXd curvature;  // or empty
-    Eigen::VectorXd noise;      // or empty
+    Eigen::VectorXd noise;      // or empty; in units of 2^8 / examples
 
     template <typename Self, typename Visit>
     static void words(Self& self, Visit& visit) {
