@@ -38,7 +38,7 @@ TEST(TheoremStep, IsThatOfTheorem55) {
   settings.local.steps = 1;
   settings.rounds = 400;
   settings.step.smoothness = 3.0;
-  EXPECT_DOUBLE_EQ(theorem_step(settings, {.largest_weight = 7.0}).rate, 1.0 / 21.0);
+  EXPECT_DOUBLE_EQ(theorem_step(settings, {.largest_weight = 7.0, .whole_batches = true}).rate, 1.0 / 21.0);
   settings.step.noise = 0.2;  // sigma^2 r_max beta T = 336
   EXPECT_DOUBLE_EQ(theorem_step(settings, {.largest_weight = 7.0}).rate, 1.0 / 21.0);
   settings.step.noise = 2.0;
@@ -48,6 +48,7 @@ TEST(TheoremStep, IsThatOfTheorem55) {
 TEST(TheoremStep, ComputesBetaOfLogisticRegressionFromTheLargestExample) {
   FederationSettings settings = theorem_settings("fedavg");
   settings.local.steps = 1;
+  settings.step.noise = 0.0;
   EXPECT_DOUBLE_EQ(theorem_step(settings, {.largest_square = 9.0}).rate, 1.0 / 5.0);
   settings.server.weight_decay = 0.5;
   EXPECT_DOUBLE_EQ(theorem_step(settings, {.largest_square = 9.0}).rate, 1.0 / 5.5);
@@ -103,11 +104,38 @@ TEST(TheoremStep, IsTheServersWhereNodesSendGradients) {
   settings.local.steps = 1;
   settings.rounds = 3;
   settings.evaluate_every = 3;
+  settings.step.noise = 0.1;
   const FederationState end = LocalFederation(settings, data).run();
+  EXPECT_EQ(end.step->noise, 0.1);
   FederationSettings given = settings;
   given.step = {};
   given.server.learning_rate = end.step->rate;
   EXPECT_EQ(LocalFederation(given, data).run().parameters, end.parameters);
+}
+
+TEST(TheoremStep, TakesNoNoiseForGrantedWhereBatchesArePartsOfWhatANodeHas) {
+  const FederatedData data = gaussian_federation({{{12, 3, 3}, {3, 9, 3}}});  // 18 examples
+  FederationSettings settings = theorem_settings("iw-erm");
+  settings.ratio.method = "true";
+  settings.compression = {};
+  settings.local.steps = 1;
+  settings.rounds = 1;
+  settings.evaluate_every = 1;
+  settings.local.batch = 17;
+  expect_refused("give it as noise, or noise = 0 where a batch is all that a node has",
+                 [&] { LocalFederation(settings, data).run(); });
+  settings.step.noise = 0.0;
+  const double rate = LocalFederation(settings, data).run().step->rate;
+  settings.step.noise.reset();
+  settings.local.batch = 18;
+  const FederationState whole = LocalFederation(settings, data).run();
+  EXPECT_EQ(whole.step->rate, rate);
+  EXPECT_EQ(whole.step->noise, 0.0);
+  // Thm. F.1 has no sigma.
+  settings = theorem_settings("fedcom");
+  settings.rounds = 1;
+  settings.evaluate_every = 1;
+  EXPECT_FALSE(LocalFederation(settings, data).run().step->noise);
 }
 
 TEST(TheoremStep, CountsTheNodesOfARound) {

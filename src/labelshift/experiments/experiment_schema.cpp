@@ -511,7 +511,9 @@ const std::vector<SchemaRow>& schema_rows() {
           "training.smoothness",
           "beta for step = \"theorem\", of the loss of one example; without it the largest over all nodes' examples is "
           "computed, for the model logistic"),
-      number("training.noise", "sigma for step = \"theorem\" of Thm. 5.5, the size of a gradient's noise"),
+      number(
+          "training.noise",
+          "sigma for step = \"theorem\" of Thm. 5.5, the size of a gradient's noise; 0 where batches are whole nodes"),
       number("training.max-update-norm", "a node's update that is longer than this (Euclidean norm) is refused"),
 
       name("ratio", "method", "the name of a method",

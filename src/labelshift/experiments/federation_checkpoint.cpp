@@ -97,6 +97,7 @@ Json state_json(const FederationState& state) {
             {"step", state.step ? json_number(state.step->rate) : Json()},
             {"step_r_max", state.step ? json_number(state.step->largest_weight) : Json()},
             {"step_beta", state.step ? json_number(state.step->smoothness) : Json()},
+            {"step_sigma", state.step && state.step->noise ? json_number(*state.step->noise) : Json()},
             {"drawn_steps", state.drawn_steps},
             {"zero_parameters", json_number(state.zeros)},
             {"left_out", state.left_out},
@@ -155,6 +156,8 @@ FederationState state_of(const Json& json) {
     state.step = {.rate = step.get<double>(),
                   .largest_weight = json.at("step_r_max").get<double>(),
                   .smoothness = json.at("step_beta").get<double>()};
+  if (const Json sigma = json.value("step_sigma", Json()); state.step && !sigma.is_null())  // none in older ones
+    state.step->noise = sigma.get<double>();
   state.drawn_steps = json.value("drawn_steps", std::int64_t{0});
   state.zeros = number(json.value("zero_parameters", Json()));
   state.left_out = json.value("left_out", std::vector<Index>());

@@ -91,6 +91,7 @@ class Coordinator {
   void prepare() {
     state_.warnings.clear();  // of what failed before
     const TaskOutcome<Join> joined = join();
+    check_theorem_step(settings_, conversation_.nodes(), joined.sums.counts.sum() * Join::kCountUnit);
     state_.normalisation = task_.start ? task_.start->net->spec().normalisation : normalisation_of_all(joined.sums);
     const auto net = make_net(model_spec(), stream_seed(settings_.seed, Stream::kModel), settings_.device);
     Net& first = task_.start ? *task_.start->net : *net;
@@ -122,17 +123,18 @@ class Coordinator {
     weigh(*algorithm, joined);
     if (const AnswerFacts& facts = conversation_.facts(); facts.codec)
       state_.compression_variance = facts.codec->variance(facts.parameters);
-    if (settings_.step.rule == StepRule::kTheorem) state_.step = step_of_theorem(agreed);
+    if (settings_.step.rule == StepRule::kTheorem) state_.step = step_of_theorem(joined, agreed);
     state_.left_out = conversation_.left_out();
     state_.ready = true;
     tell_checkpoint([this]() -> const FederationState& { return state_; });
   }
 
-  TheoremStep step_of_theorem(const TaskOutcome<Agree>& agreed) const {
+  TheoremStep step_of_theorem(const TaskOutcome<Join>& joined, const TaskOutcome<Agree>& agreed) const {
     StepFacts facts{.largest_weight = settings_.ratio.weighted() ? state_.largest_weight : 1.0,
                     .compression_variance = conversation_.facts().codec ? state_.compression_variance : 0.0,
                     .nodes = static_cast<double>(sample_nodes(settings_, Stream::kCohort, 1, all()).size()),
-                    .largest_square = 0.0};
+                    .largest_square = 0.0,
+                    .whole_batches = takes_whole_batches(settings_, joined.sums.counts.sum() * Join::kCountUnit)};
     for (const auto& [node, report] : agreed.contributed)
       facts.largest_square = report.largest_square && facts.largest_square
                                  ? std::optional(std::max(*facts.largest_square, *report.largest_square))

@@ -92,7 +92,7 @@ enum class StepRule { kGiven, kTheorem };
 struct StepSettings {
   StepRule rule = StepRule::kGiven;  // kTheorem: as the paper's theorems say, from r_max, beta and sigma
   std::optional<double> smoothness;  // beta of the loss without weights; computed where the model is convex
-  double noise = 0.0;                // sigma of a stochastic gradient
+  std::optional<double> noise;       // sigma of a stochastic gradient; 0 where batches are all that a node has
 };
 
 /// All that decides a federation's bits, but its data.

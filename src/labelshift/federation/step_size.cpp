@@ -50,6 +50,8 @@ const char* step_key(const FederationSettings& settings) {
 
 TheoremStep theorem_step(const FederationSettings& settings, const StepFacts& facts) {
   TheoremStep step{.largest_weight = largest_weight(settings, facts), .smoothness = smoothness(settings, facts)};
+  step.noise = settings.step.noise;
+  if (!step.noise && facts.whole_batches) step.noise = 0.0;
   step.rate = algorithm_of(settings).theorem_step(settings, facts, step.largest_weight * step.smoothness);
   const Range& range = find_entry(ranged_settings<FederationSettings>(), "setting", "training.learning-rate").range;
   if (!range.contains(step.rate))
@@ -60,7 +62,11 @@ TheoremStep theorem_step(const FederationSettings& settings, const StepFacts& fa
   return step;
 }
 
-void check_theorem_step(const FederationSettings& settings, Index nodes) {
+bool takes_whole_batches(const FederationSettings& settings, double examples) {
+  return static_cast<double>(settings.local.batch) >= examples;
+}
+
+void check_theorem_step(const FederationSettings& settings, Index nodes, std::optional<double> examples) {
   if (settings.step.rule != StepRule::kTheorem) return;
   const AlgorithmEntry& algorithm = algorithm_of(settings);
   if (!algorithm.theorem_step)
@@ -77,7 +83,9 @@ void check_theorem_step(const FederationSettings& settings, Index nodes) {
                        fmt::format("step = \"theorem\" computes beta for convex models alone; give smoothness for {}",
                                    settings.model.name));
   const Index in_round = settings.sampled > 0 ? settings.sampled : nodes;
-  algorithm.theorem_step(settings, {.nodes = static_cast<double>(in_round)}, 1.0);  // throws if it is not about these
+  const StepFacts facts{.nodes = static_cast<double>(in_round),
+                        .whole_batches = !examples || takes_whole_batches(settings, *examples)};
+  algorithm.theorem_step(settings, facts, 1.0);  // throws if it is not about these
 }
 
 }  // namespace labelshift

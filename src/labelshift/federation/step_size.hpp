@@ -12,6 +12,7 @@ struct StepFacts {
   double compression_variance = 0.0;           // q
   double nodes = 1.0;                          // of a round: K, or as many as are drawn
   std::optional<double> largest_square = 0.0;  // of all training examples, normalised: max |x|^2
+  bool whole_batches = false;                  // a node's batch is all its examples, so gradients have no noise
 };
 
 /// A step size and what it was made of.
@@ -19,6 +20,7 @@ struct TheoremStep {
   double rate = 0.0;
   double largest_weight = 1.0;  // r_max
   double smoothness = 0.0;      // beta
+  std::optional<double> noise;  // sigma, where it is known
 };
 
 /// The key of an experiment file whose place the step takes.
@@ -31,7 +33,11 @@ bool asks_for_squares(const FederationSettings& settings);
 /// r_max. Throws SettingError where r_max or beta is not known.
 TheoremStep theorem_step(const FederationSettings& settings, const StepFacts& facts);
 
-/// Throws SettingError for settings that no theorem is about.
-void check_theorem_step(const FederationSettings& settings, Index nodes);
+/// Whether a batch is all that a node has, whichever of these examples of all nodes it has.
+bool takes_whole_batches(const FederationSettings& settings, double examples);
+
+/// Throws SettingError for settings that no theorem is about; once it is known how many examples all nodes have, also
+/// for those that the theorem says too little about.
+void check_theorem_step(const FederationSettings& settings, Index nodes, std::optional<double> examples = {});
 
 }  // namespace labelshift

@@ -124,13 +124,20 @@ void check_fedavg(const FederationSettings& settings) {
                        fmt::format("{} has no proximal term; use algorithm = \"fedprox\"", settings.algorithm));
 }
 
-double sgd_theorem_step(const FederationSettings& settings, const StepFacts&, double steepest) {
+double sgd_theorem_step(const FederationSettings& settings, const StepFacts& facts, double steepest) {
   if (!settings.local.sends_gradient())
     throw SettingError("training.local-steps",
                        fmt::format("step = \"theorem\" is Thm. 5.5 with {}, which is about one local step; give "
                                    "local-steps = 1, or algorithm = \"fedcom\"",
                                    settings.algorithm));
-  const double noise = settings.step.noise * settings.step.noise * steepest * settings.rounds;
+  if (!settings.step.noise && !facts.whole_batches)
+    throw SettingError("training.noise",
+                       fmt::format("step = \"theorem\" is Thm. 5.5 with {}, which needs sigma, the noise of a gradient "
+                                   "of {} examples; give it as noise, or noise = 0 where a batch is all that a node "
+                                   "has",
+                                   settings.algorithm, settings.local.batch));
+  const double sigma = settings.step.noise.value_or(0.0);
+  const double noise = sigma * sigma * steepest * settings.rounds;
   return noise > 0.0 ? std::min(1.0 / steepest, 1.0 / std::sqrt(noise)) : 1.0 / steepest;
 }
 
