@@ -13,6 +13,8 @@
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/observer.hpp"
+#include "labelshift/core/calibration/pooled_calibration.hpp"
+#include "labelshift/engine/fixed_point.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/answer_checks.hpp"
 #include "labelshift/learning/optimiser.hpp"
@@ -654,16 +656,17 @@ TEST(CheckTraining, BelievesNoValueWhoseSquareIsNoFloat) {
   check_training({}, NodeWeight::kOne);  // the engine says that it is no answer
 }
 
-/// Changes what the last node answers in training, on its way to the coordinator.
+/// Changes what the last node answers to a task, in training as a rule, on its way to the coordinator.
 class HostileNode : public Engine {
  public:
-  HostileNode(Engine& inner, std::function<void(Answer&)> change) : inner_(inner), change_(std::move(change)) {}
+  HostileNode(Engine& inner, std::function<void(Answer&)> change, TaskKind task = TaskKind::kTrain)
+      : inner_(inner), change_(std::move(change)), task_(task) {}
   Index nodes() const override { return inner_.nodes(); }
   CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
                     const Patience& patience, const Observer& observer) override {
     AnswerTerms changed = terms;
     changed.accept = [&](Index node, Answer& answer) {
-      if (node == nodes() - 1 && static_cast<TaskKind>(request.task) == TaskKind::kTrain) change_(answer);
+      if (node == nodes() - 1 && static_cast<TaskKind>(request.task) == task_) change_(answer);
       if (terms.accept) terms.accept(node, answer);
     };
     return inner_.run(request, cohort, changed, patience, observer);
@@ -672,6 +675,7 @@ class HostileNode : public Engine {
  private:
   Engine& inner_;
   const std::function<void(Answer&)> change_;
+  const TaskKind task_;
 };
 
 TEST(Federation, GoesOnWithoutANodeWhoseAnswerIsOfASizeThatNoneHas) {
@@ -713,6 +717,134 @@ TEST(Federation, NamesTheNodeWhoseCompressedUpdateIsHuge) {
   });
   expect_error_with(ErrorKind::kPeer, "node 2: its update has a value of size",
                     [&] { run_federation(settings, federation.task(), engine); });
+}
+
+TEST(CheckTraining, ReadsNumbersByTheirNames) {
+  const auto numbers = training_numbers({.numbers = {3.0, 6.0}});
+  ASSERT_TRUE(numbers);
+  EXPECT_EQ(numbers->weight, 3.0);
+  EXPECT_EQ(numbers->loss, 6.0);
+  EXPECT_FALSE(training_numbers({.numbers = {3.0}}));
+  EXPECT_FALSE(training_numbers({.numbers = {3.0, 6.0, 1.0}}));
+}
+
+/// Two nodes, of which the second changes what it answers to a task.
+void expect_refused_answer(const std::string& part, const FederationSettings& settings, TaskKind task,
+                           const std::function<void(Answer&)>& change) {
+  const FederatedData data = two_nodes();
+  LocalFederation federation(settings, data);
+  HostileNode engine(federation.engine(), change, task);
+  expect_error_with(ErrorKind::kPeer, part, [&] { run_federation(settings, federation.task(), engine); });
+}
+
+TEST(Federation, NamesTheNodeWhoseSquaresAreNegative) {
+  FederationSettings settings = quick_settings();
+  settings.algorithm = "fafed";
+  settings.server.weight_decay = 0.0;
+  // All others would have NaN in the next round, and be blamed.
+  expect_refused_answer("node 2: it says that value 9 of its squares is -1e+06, expected 0 or more", settings,
+                        TaskKind::kTrain, [](Answer& answer) { answer.weights.back() = -1e6F; });
+  settings.server.optimiser = "sgd";  // the last value is of the momentum then
+  const FederatedData data = two_nodes();
+  LocalFederation federation(settings, data);
+  HostileNode engine(federation.engine(), [](Answer& answer) { answer.weights.back() = -1.0F; });
+  EXPECT_EQ(run_federation(settings, federation.task(), engine).round, settings.rounds);
+}
+
+TEST(Federation, NamesTheNodeWhoseBatchNormsHaveANegativeVariance) {
+  const NetChoice normed{LABELSHIFT_FEDERATION_REFERENCE "/normed.pt", {}};
+  const std::string part = "running_var is -0.5, expected 0 or more";
+  const auto negative = [](Answer& answer) { answer.weights.back() = -0.5F; };
+  FederationSettings settings = quick_settings();
+  settings.model = normed;
+  expect_refused_answer(part, settings, TaskKind::kTrain, negative);
+  settings = weighted_settings("vrls");
+  settings.ratio.net = normed;
+  settings.ratio.predictor = PredictorScope::kFederated;
+  expect_refused_answer(part, settings, TaskKind::kTrainPredictor, negative);
+  settings.ratio.predictor = PredictorScope::kLocal;
+  settings.ratio.exchange = RatioExchange::kPairwise;
+  expect_refused_answer(part, settings, TaskKind::kShare, [](Answer& answer) {
+    auto report = from_bytes<Share::Report>(answer.report);
+    report.weights.back() = -0.5F;
+    answer.report = to_bytes(report);
+  });
+}
+
+TEST(CheckLosses, BelievesNoNegativeSumOfSquares) {
+  // One fit of three parameters; products by column of the lower triangle, so squares are at 0, 3 and 5.
+  const auto check = [](Index at, double value, Index nodes) {
+    Calibrate::CalibrationSums sums{.values = Eigen::VectorXd::Zero(1),
+                                    .held_out = Eigen::VectorXd::Zero(1),
+                                    .gradients = Eigen::VectorXd::Zero(3),
+                                    .noise = Eigen::VectorXd::Zero(6 + 3 * 2)};
+    sums.noise[at] = value;
+    check_losses(sums, nodes);
+  };
+  for (const Index at : {1, 2, 4, 6, 11}) check(at, -1.0, 1);
+  for (const Index at : {0, 3, 5}) {
+    check(at, 1.0, 1);
+    expect_error_with(ErrorKind::kPeer,
+                      "it says that a sum of squared slopes of losses on held-out examples is -1e-09, expected 0",
+                      [&] { check(at, -1e-9, 1); });
+    expect_error_with(ErrorKind::kPeer, "the answers of 3 nodes together say", [&] { check(at, -1.0, 3); });
+  }
+}
+
+/// vrls with one predictor for all, which is hardly trained.
+FederationSettings federated_settings() {
+  FederationSettings settings = weighted_settings("vrls");
+  settings.rounds = settings.evaluate_every = 2;
+  settings.ratio.predictor = PredictorScope::kFederated;
+  settings.ratio.rounds = 5;
+  return settings;
+}
+
+TEST(Federation, FollowsNoCalibrationOfNegativeVariance) {
+  constexpr Index kClasses = 3;
+  const Index p = CalibrationParameters(pooled_kind(kClasses), kClasses).size();
+  const auto products = static_cast<std::size_t>(p * (p + 1) / 2), sums = static_cast<std::size_t>(p * kClasses);
+  const auto with_noise = [&](const Answer& answer) {  // of a question about one fit, which asks for the noise
+    const auto curvature = static_cast<std::size_t>(pooled_curvature_size(kClasses));
+    return answer.words.size() == 2 + static_cast<std::size_t>(p) + curvature + products + sums;
+  };
+  expect_refused_answer("node 2: it says that a sum of squared slopes of losses on held-out examples is -1,",
+                        federated_settings(), TaskKind::kCalibrate, [&](Answer& answer) {
+                          if (with_noise(answer)) answer.words[answer.words.size() - products - sums] = to_fixed(-1, 2);
+                        });
+  expect_refused_answer(
+      "leads to a calibration of negative variance", federated_settings(), TaskKind::kCalibrate, [&](Answer& answer) {
+        if (!with_noise(answer)) return;
+        std::fill(answer.words.end() - static_cast<std::ptrdiff_t>(sums), answer.words.end(), to_fixed(1.0, 2));
+      });
+}
+
+/// A coordinator that asks for estimates with a variance below 0.
+class HostileCoordinator : public Engine {
+ public:
+  explicit HostileCoordinator(Engine& inner) : inner_(inner) {}
+  Index nodes() const override { return inner_.nodes(); }
+  CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
+                    const Patience& patience, const Observer& observer) override {
+    if (static_cast<TaskKind>(request.task) != TaskKind::kTargetTogether)
+      return inner_.run(request, cohort, terms, patience, observer);
+    Request changed = request;
+    auto body = from_bytes<TargetTogether::Request>(request.body);
+    body.covariance[0] = -1e-3;
+    changed.body = to_bytes(body);
+    return inner_.run(changed, cohort, terms, patience, observer);
+  }
+
+ private:
+  Engine& inner_;
+};
+
+TEST(Federation, EstimatesNothingWithANegativeVariance) {
+  const FederatedData data = two_nodes();
+  LocalFederation federation(federated_settings(), data);
+  HostileCoordinator engine(federation.engine());
+  expect_error_with(ErrorKind::kPeer, "node 1: a message has a covariance with a variance below 0",
+                    [&] { run_federation(federated_settings(), federation.task(), engine); });
 }
 
 }  // namespace

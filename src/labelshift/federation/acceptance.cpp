@@ -15,10 +15,12 @@ namespace {
 void accept_update(const AnswerFacts& facts, Answer& answer) {
   unpack_update(facts.codec.get(), answer, facts.parameters);
   check_training(answer, facts.weight);
-  if (!facts.max_update_norm || answer.numbers.empty() || std::ssize(answer.weights) < facts.parameters) return;
+  check_never_negative(answer.weights, facts.never_negative);
+  const std::optional<TrainingSums<double>> numbers = training_numbers(answer);
+  if (!facts.max_update_norm || !numbers || std::ssize(answer.weights) < facts.parameters) return;
   double squares = 0.0;
   for (Index i = 0; i < facts.parameters; ++i) squares += static_cast<double>(answer.weights[i]) * answer.weights[i];
-  const double norm = std::sqrt(squares) / answer.numbers[0];
+  const double norm = std::sqrt(squares) / numbers->weight;
   if (!(norm <= *facts.max_update_norm))
     throw Error(ErrorKind::kPeer,
                 fmt::format("its update has norm {:.4g}, expected at most {:.4g}", norm, *facts.max_update_norm));
@@ -31,14 +33,19 @@ AnswerFacts answer_facts(const FederationSettings& settings, const FederationTas
   const auto algorithm = make_algorithm({settings, *net, nodes});
   AnswerFacts facts{.classes = std::ssize(task.class_names),
                     .parameters = SharedWeights(*net, algorithm->shares_batch_norms()).parameters(),
+                    .never_negative = algorithm->answer_parts().never_negative(),
                     .weight = algorithm->mixture_penalty()               ? NodeWeight::kMixture
                               : settings.weighting == Weighting::kPooled ? NodeWeight::kExamples
                                                                          : NodeWeight::kOne,
                     .max_update_norm = settings.max_update_norm,
                     .codec = make_codec(settings.compression)};
-  if (settings.ratio.estimated() && settings.ratio.exchange == RatioExchange::kPairwise) {
-    const auto predictor = make_net(net_spec(settings.ratio.net, task, {}), /*seed=*/0, settings.device);
-    facts.predictor_weights = SharedWeights(*predictor, /*batch_norms=*/true).size();
+  const RatioSettings& ratio = settings.ratio;
+  const bool given_away = ratio.exchange == RatioExchange::kPairwise;
+  if (ratio.estimated() && (given_away || ratio.predictor == PredictorScope::kFederated)) {
+    const auto predictor = make_net(net_spec(ratio.net, task, {}), /*seed=*/0, settings.device);
+    const SharedWeights shared(*predictor, /*batch_norms=*/true);
+    facts.predictor_weights = given_away ? shared.size() : 0;
+    facts.predictor_never_negative = shared.variances();
   }
   return facts;
 }
@@ -59,11 +66,12 @@ void accept_answer(const AnswerFacts& facts, const Request& request, Answer& ans
     case TaskKind::kTargetTogether:
       return check_estimate_report(answer, facts.classes);
     case TaskKind::kShare:
-      return check_predictor(answer, facts.predictor_weights, facts.classes);
+      return check_predictor(answer, facts.predictor_weights, facts.classes, facts.predictor_never_negative);
     case TaskKind::kRatio:
       return check_ratio_report(answer);
     case TaskKind::kTrainPredictor:
-      return check_training(answer, NodeWeight::kOne);
+      check_training(answer, NodeWeight::kOne);
+      return check_never_negative(answer.weights, facts.predictor_never_negative);
     case TaskKind::kTrain:
       return accept_update(facts, answer);
     case TaskKind::kEvaluate:

@@ -13,8 +13,10 @@ namespace labelshift {
 /// What is known of a run before any node has answered, and every answer is checked against.
 struct AnswerFacts {
   Index classes = 0;
-  Index parameters = 0;                  // of the model
-  Index predictor_weights = 0;           // of a predictor that is given away; 0 where none is
+  Index parameters = 0;         // of the model
+  Index predictor_weights = 0;  // of a predictor that is given away; 0 where none is
+  /// Runs of what nodes answer in training, and of what they send of a predictor, that have no number below 0.
+  std::vector<PartLayout::Part> never_negative, predictor_never_negative;
   NodeWeight weight = NodeWeight::kOne;  // of a node in training
   std::optional<double> max_update_norm;
   std::shared_ptr<const UpdateCodec> codec;  // of updates; null: they travel as they are

@@ -51,7 +51,8 @@ class FederatedAlgorithm {
   virtual ~FederatedAlgorithm() = default;
 
   /// What travels in a request and, added up over the nodes and multiplied by their weights, in an answer. The first
-  /// part of an answer is an update of the shared parameters, which a codec may compress.
+  /// part of an answer is an update of the shared parameters, which a codec may compress. What no honest node makes
+  /// negative is told the coordinator by PartLayout::never_negative().
   const PartLayout& request_parts() const { return request_parts_; }
   const PartLayout& answer_parts() const { return answer_parts_; }
   /// Whether batch norms travel, or stay at their node.

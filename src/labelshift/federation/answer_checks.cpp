@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -66,9 +67,20 @@ void check_agree_report(const Answer& answer) {
                 fmt::format("the largest square of its examples is {}, expected 0 or more", *report.largest_square));
 }
 
+std::optional<TrainingSums<double>> training_numbers(const Answer& answer) {
+  TrainingSums<double> sums;
+  FieldCounter expected;
+  TrainingSums<double>::numbers(sums, expected);
+  if (answer.numbers.size() != expected.total()) return std::nullopt;
+  FieldFiller fill(answer.numbers);
+  TrainingSums<double>::numbers(sums, fill);
+  return sums;
+}
+
 void check_training(const Answer& answer, NodeWeight weight) {
-  if (answer.numbers.empty()) return;  // of another shape
-  const double w = answer.numbers[0];
+  const std::optional<TrainingSums<double>> numbers = training_numbers(answer);
+  if (!numbers) return;  // the engine says that it is of another shape
+  const double w = numbers->weight;
   if (!(w > 0.0)) throw Error(ErrorKind::kPeer, "its answer weighs nothing; does it have training examples?");
   switch (weight) {
     case NodeWeight::kOne:
@@ -91,6 +103,16 @@ void check_training(const Answer& answer, NodeWeight weight) {
                             largest / w, kLargestAnswer));
 }
 
+void check_never_negative(std::span<const float> weights, std::span<const PartLayout::Part> runs) {
+  for (const auto& [name, offset, size] : runs) {
+    if (offset + size > std::ssize(weights)) return;  // the engine says that it is of another shape
+    const std::span<const float> run = weights.subspan(offset, size);
+    const auto negative = std::find_if(run.begin(), run.end(), [](float value) { return value < 0.0F; });
+    if (negative != run.end())
+      refuse(fmt::format("value {} of its {}", negative - run.begin() + 1, name), *negative, "0 or more", 1);
+  }
+}
+
 void check_held_out(const HeldOut::HeldOutSums& sums, Index nodes) {
   const double many = std::numeric_limits<double>::infinity();
   for (const Eigen::VectorXd* counts : {&sums.of_fold, &sums.predicted})
@@ -109,6 +131,11 @@ void check_held_out(const HeldOut::HeldOutSums& sums, Index nodes) {
 void check_losses(const Calibrate::CalibrationSums& sums, Index nodes) {
   for (const Eigen::VectorXd* losses : {&sums.values, &sums.held_out})
     for (const double loss : *losses) check_not_negative("a loss on held-out examples", loss + kRounding, nodes);
+  if (sums.noise.size() == 0) return;
+  // It begins with the lower triangle of a sum of products (p p), column by column.
+  const Index p = sums.gradients.size() / sums.values.size();
+  for (Index c = 0, at = 0; c < p; at += p - c, ++c)
+    check_not_negative("a sum of squared slopes of losses on held-out examples", sums.noise[at], nodes);
 }
 
 void check_mixture(const Mixture::MixtureSums& sums, Index nodes) {
@@ -154,7 +181,8 @@ void check_estimate_report(const Answer& answer, Index classes) {
   check_not_negative("the time that it took", report.seconds);
 }
 
-void check_predictor(const Answer& answer, Index weights, Index classes) {
+void check_predictor(const Answer& answer, Index weights, Index classes,
+                     std::span<const PartLayout::Part> never_negative) {
   const auto report = from_bytes<Share::Report>(answer.report);
   const SharedPredictor& sent = report.predictor;
   if (std::ssize(report.weights) != weights || sent.prior.size() != classes || sent.scale.size() != classes ||
@@ -164,7 +192,14 @@ void check_predictor(const Answer& answer, Index weights, Index classes) {
   for (const double share : sent.prior) check_within("the share of a class in its source", share, 0.0, 1.0);
   check_within("the sum of the shares in its source", sent.prior.sum(), 1.0, 1.0);
   check_calibration(sent.scale, sent.bias);
+  check_never_negative(report.weights, never_negative);
   check_not_negative("the time that it took", report.seconds);
+}
+
+bool has_variances(const Eigen::MatrixXd& covariance) {
+  if (covariance.size() == 0) return true;
+  const auto variances = covariance.diagonal();
+  return variances.minCoeff() >= -kRounding * variances.maxCoeff();
 }
 
 void check_calibration(const Eigen::VectorXd& scale, const Eigen::VectorXd& bias, const Eigen::VectorXd& mixing) {

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <optional>
+#include <span>
+
 #include "labelshift/engine/tasks.hpp"
+#include "labelshift/federation/parts.hpp"
 
 // What the coordinator believes of a node: numbers that can be what the node says they are. The engine has every answer
 // checked for its shape and for numbers that are not finite; each of these throws Error{kPeer} at what is impossible.
@@ -29,13 +33,19 @@ enum class NodeWeight {
 /// so does the mean of any nodes; so one answer can make neither the model nor an adaptive server's squares infinite.
 inline constexpr double kLargestAnswer = 1e18;
 
+/// The numbers of an answer in training, by their names; nothing where there are more or fewer of them.
+std::optional<TrainingSums<double>> training_numbers(const Answer& answer);
+
 /// Of training: an answer weighs what it can, and has no value beyond kLargestAnswer times that.
 void check_training(const Answer& answer, NodeWeight weight);
+
+/// Of weights: none of these runs has a number below 0.
+void check_never_negative(std::span<const float> weights, std::span<const PartLayout::Part> runs);
 
 /// Of HeldOut: counts of examples, by fold and by predicted label, that go together.
 void check_held_out(const HeldOut::HeldOutSums& sums, Index nodes);
 
-/// Of Calibrate: losses are not below 0.
+/// Of Calibrate: neither losses nor sums of squares are below 0.
 void check_losses(const Calibrate::CalibrationSums& sums, Index nodes);
 
 /// Of Target, Assess and TargetTogether: shares of classes, all 0 at a node without test examples.
@@ -49,11 +59,16 @@ void check_estimate_report(const Answer& answer, Index classes);
 void check_mixture(const Mixture::MixtureSums& sums, Index nodes);
 
 /// Of Share: a predictor of so many weights and classes.
-void check_predictor(const Answer& answer, Index weights, Index classes);
+void check_predictor(const Answer& answer, Index weights, Index classes,
+                     std::span<const PartLayout::Part> never_negative);
 
 /// A calibration, (m) and perhaps (m m), that a predictor came with. Nodes check it too, of what a coordinator hands
 /// on.
 void check_calibration(const Eigen::VectorXd& scale, const Eigen::VectorXd& bias, const Eigen::VectorXd& mixing = {});
+
+/// Whether (p, p) numbers can be a covariance: none of them is a variance below 0, but for rounding. Nodes check it
+/// too.
+bool has_variances(const Eigen::MatrixXd& covariance);
 
 /// Of Ratio.
 void check_ratio(const Ratio::RatioSums& sums, Index nodes);

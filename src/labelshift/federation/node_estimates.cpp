@@ -115,6 +115,8 @@ void check_together(const TargetTogether::Request& request, Index m) {
                                               request.scale.size(), request.bias.size(), m));
   check_size(request.mixing, m * m, "a mixing matrix");
   check_size(request.covariance, p * p, "a covariance");
+  if (request.covariance.size() > 0 && !has_variances(request.covariance.reshaped(p, p)))
+    throw Error(ErrorKind::kPeer, "a message has a covariance with a variance below 0");
   for (const auto& [values, size, what] : {std::tuple{&request.examples, m, "numbers of examples"},
                                            {&request.conditional, m * m, "a confusion matrix"},
                                            {&request.conditional_f, m * m, "a soft confusion matrix"}}) {

@@ -18,12 +18,25 @@ using NamedParts = std::map<std::string, std::vector<float>>;
 /// Names for the runs of one vector: what an algorithm sends.
 class PartLayout {
  public:
+  struct Part {
+    std::string name;
+    Index offset = 0, size = 0;
+  };
   PartLayout& add(std::string name, Index size) {
     parts_.push_back({std::move(name), size_, size});
     size_ += size;
     return *this;
   }
   Index size() const { return size_; }
+
+  /// Says of a run that is there that it has no number below 0, such as one of squares. An answer that has one is
+  /// refused.
+  PartLayout& never_negative(std::string name, Index offset, Index size) {
+    assert(offset + size <= size_);
+    never_negative_.push_back({std::move(name), offset, size});
+    return *this;
+  }
+  const std::vector<Part>& never_negative() const { return never_negative_; }
 
   /// The run of `values` with this name, which there must be.
   template <typename Value>
@@ -51,11 +64,7 @@ class PartLayout {
   }
 
  private:
-  struct Part {
-    std::string name;
-    Index offset = 0, size = 0;
-  };
-  std::vector<Part> parts_;
+  std::vector<Part> parts_, never_negative_;
   Index size_ = 0;
 };
 

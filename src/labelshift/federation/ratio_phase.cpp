@@ -347,6 +347,7 @@ class RatioPhase {
     doubtful_ = static_cast<Index>(std::llround(outcome.sums.doubtful));
     return outcome;
   }
+
   /// Calibrates a net on the held-out examples of all nodes, of which nobody sees more than sums.
   Calibrated calibrate_together(const std::vector<PooledCandidate>& path, AskedNet net, std::vector<float> weights,
                                 double done) {
@@ -400,6 +401,10 @@ class RatioPhase {
       throw Error(ErrorKind::kPeer,
                   "what the nodes together say of held-out examples leads to a calibration that is not finite; one of "
                   "them runs another version, or does not tell the truth");
+    if (!has_variances(result.fit.covariance))
+      throw Error(ErrorKind::kPeer,
+                  "what the nodes together say of held-out examples leads to a calibration of negative variance; one "
+                  "of them runs another version, or does not tell the truth");
     return result;
   }
 

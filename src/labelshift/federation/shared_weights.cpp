@@ -33,11 +33,19 @@ SharedWeights::SharedWeights(const Net& net, bool batch_norms) {
     const Range range{place.offset,
                       std::accumulate(place.shape.begin(), place.shape.end(), Index{1}, std::multiplies<>())};
     const bool shared = batch_norms || !place.batch_norm;
+    if (shared && place.buffer && place.batch_norm && place.name.ends_with("running_var"))
+      variances_.push_back({place.name, buffers_.size, range.size});
     if (place.buffer)
       (shared ? buffers_ : local_buffers_).add(range);
     else
       (shared ? parameters_ : local_parameters_).add(range);
   }
+}
+
+std::vector<PartLayout::Part> SharedWeights::variances() const {
+  std::vector<PartLayout::Part> in_message = variances_;
+  for (PartLayout::Part& part : in_message) part.offset += parameters();
+  return in_message;
 }
 
 std::vector<float> SharedWeights::gather(std::span<const float> parameters, std::span<const float> buffers) const {

@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "labelshift/federation/parts.hpp"
 #include "labelshift/learning/net.hpp"
 
 namespace labelshift {
@@ -16,6 +17,9 @@ class SharedWeights {
   Index parameters() const { return parameters_.size; }
   Index size() const { return parameters_.size + buffers_.size; }
   Index local_size() const { return local_parameters_.size + local_buffers_.size; }
+
+  /// Where the running variances of shared batch norms lie in a message.
+  std::vector<PartLayout::Part> variances() const;
 
   /// The shared part of full vectors of parameters and buffers.
   std::vector<float> gather(std::span<const float> parameters, std::span<const float> buffers) const;
@@ -38,6 +42,7 @@ class SharedWeights {
     std::span<const float> place(std::span<const float> from, std::span<float> to) const;  // what is left of `from`
   };
   Ranges parameters_, buffers_, local_parameters_, local_buffers_;
+  std::vector<PartLayout::Part> variances_;  // in the shared buffers
 };
 
 }  // namespace labelshift

@@ -28,6 +28,8 @@ FaFed::FaFed(const AlgorithmSetup& setup)
       adaptive_(setup.settings.server.optimiser != "sgd") {
   for (PartLayout* parts : {&request_parts_, &answer_parts_})
     parts->add(kMomentum, parameters_).add(kSquares, adaptive_ ? parameters_ : 0);
+  // Every node takes the root of their mean in the next round.
+  if (adaptive_) answer_parts_.never_negative(kSquares, answer_parts_.size() - parameters_, parameters_);
 }
 
 void FaFed::start(std::vector<float> weights) {

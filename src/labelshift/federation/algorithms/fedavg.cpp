@@ -27,6 +27,7 @@ FedAvg::FedAvg(const AlgorithmSetup& setup, const ServerSettings& server, bool b
   const Index buffers = shared_.size() - shared_.parameters();
   request_parts_.add("parameters", shared_.parameters()).add("buffers", buffers);
   answer_parts_.add("update", shared_.parameters()).add("buffers", buffers);
+  for (const auto& [name, offset, size] : shared_.variances()) answer_parts_.never_negative(name, offset, size);
 }
 
 void FedAvg::start(std::vector<float> weights) {
