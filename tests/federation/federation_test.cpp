@@ -847,5 +847,23 @@ TEST(Federation, EstimatesNothingWithANegativeVariance) {
                     [&] { run_federation(federated_settings(), federation.task(), engine); });
 }
 
+TEST(Federation, SaysWhereClassesWithoutHeldOutExamplesLeaveOneTemperature) {
+  const auto warnings = [](Index examples, const std::string& method) {  // of class c at each node
+    FederationSettings settings = federated_settings();
+    settings.ratio.method = method;
+    return LocalFederation(settings,
+                           gaussian_federation({{{80, 10, examples}, {5, 90, 5}}, {{10, 80, examples}, {60, 20, 20}}}))
+        .run()
+        .warnings;
+  };
+  const auto said = testing::Contains(
+      HasSubstr("no node has a held-out example of class c, so the calibration of the predictor is one temperature "
+                "for all classes, without a bias for each, and estimates may be several times further off; give a "
+                "node two training examples or more of it"));
+  EXPECT_THAT(warnings(1, "vrls"), said);
+  EXPECT_THAT(warnings(2, "vrls"), testing::Not(said));
+  EXPECT_THAT(warnings(1, "mlls-ts"), testing::Not(said));  // which has no biases
+}
+
 }  // namespace
 }  // namespace labelshift

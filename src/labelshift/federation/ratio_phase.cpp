@@ -284,6 +284,7 @@ class RatioPhase {
     AskedNet net = AskedNet::kPredictor;
     std::vector<float> weights;
     PooledFit fit;
+    bool biases_wanted = false;     // where classes have the examples for it
     VectorXd examples;              // (m) held out, of each class; empty if there are none
     Eigen::MatrixXd conditional;    // (m, m) [j, c] which share of the examples of class c is taken for class j
     Eigen::MatrixXd conditional_f;  // (m, m) [j, c] the mean of f_j over the examples of class c
@@ -326,6 +327,7 @@ class RatioPhase {
           "as it stands: estimates may be further off than their intervals say; compare with method = "
           "\"mlls-confusion\", which needs none",
           best.net == AskedNet::kModel ? "model" : "predictor"));
+    warn_of_classes_without_bias(best);
     const bool fitted = fit.covariance.size() > 0;
     TargetTogether::Request body{.net = best.net,
                                  .prior = uniform(),
@@ -346,6 +348,21 @@ class RatioPhase {
         {.request = request, .nodes = goal, .sums = {target_shape(), 0.0}, .check = check_target_together});
     doubtful_ = static_cast<Index>(std::llround(outcome.sums.doubtful));
     return outcome;
+  }
+
+  /// Nobody holds out an example of a class that each of its nodes has one of (data/datasets/splits.hpp).
+  void warn_of_classes_without_bias(const Calibrated& net) {
+    if (!net.biases_wanted) return;
+    std::vector<std::string> lacking;
+    for (Index c = 0; c < net.examples.size(); ++c)
+      if (net.examples[c] == 0.0) lacking.push_back(task_.class_names[c]);
+    if (lacking.empty()) return;
+    state_.warnings.push_back(fmt::format(
+        "no node has a held-out example of {} {}, so the calibration of the {} is one temperature for all classes, "
+        "without a bias for each, and estimates may be several times further off; give a node two training examples "
+        "or more of {}",
+        lacking.size() == 1 ? "class" : "the classes", fmt::join(lacking, ", "),
+        net.net == AskedNet::kModel ? "model" : "predictor", lacking.size() == 1 ? "it" : "each"));
   }
 
   /// Calibrates a net on the held-out examples of all nodes, of which nobody sees more than sums.
@@ -405,6 +422,7 @@ class RatioPhase {
       throw Error(ErrorKind::kPeer,
                   "what the nodes together say of held-out examples leads to a calibration of negative variance; one "
                   "of them runs another version, or does not tell the truth");
+    result.biases_wanted = path.front().kind != CalibrationKind::kTemperature;
     return result;
   }
 
