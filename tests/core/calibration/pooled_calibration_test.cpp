@@ -138,36 +138,58 @@ INSTANTIATE_TEST_SUITE_P(
              (one.param.strength > 0.0 ? std::to_string(static_cast<int>(one.param.strength)) : "");
     });
 
+/// The loss on each fold of a fit to the others, made in one place.
+double cross_validated(const Pooled& pooled, const PooledCandidate& candidate) {
+  double nll = 0.0;
+  for (Index fold = 0; fold < kPooledFolds; ++fold) {
+    Sample seen, left;
+    seen.logits.resize(0, kClasses);
+    left.logits.resize(0, kClasses);
+    for (std::size_t k = 0; k < pooled.places.size(); ++k)
+      for (std::size_t i = 0; i < pooled.folds[k].size(); ++i) {
+        Sample& to = pooled.folds[k][i] == fold ? left : seen;
+        to.logits.conservativeResize(to.rows() + 1, kClasses);
+        to.logits.row(to.rows() - 1) = pooled.places[k].logits.row(static_cast<Index>(i));
+        to.labels.push_back(pooled.places[k].labels[i]);
+      }
+    const Calibration fit = fit_calibration(candidate.kind, seen.scores(), seen.labels, balanced(seen.labels),
+                                            candidate.kind == CalibrationKind::kMatrix ? candidate.strength : 1.0)
+                                .calibration;
+    const auto probs = apply_calibration(fit, left.scores());
+    for (Index i = 0; i < left.rows(); ++i) {
+      const int y = left.labels[static_cast<std::size_t>(i)];
+      nll -= std::log(probs.view()(i, y)) / (kClasses * pooled.counts.row(y).sum());
+    }
+  }
+  return nll;
+}
+
 TEST(PooledCalibration, CrossValidatesByFitsThatDidNotSeeAFold) {
   const Pooled pooled(dealt(sample(2, 300), 3));
   const PooledFit found = pooled.fit({{CalibrationKind::kBiasCorrected}, {CalibrationKind::kMatrix, 30.0}});
   ASSERT_EQ(found.candidates.size(), 2U);
-  for (const PooledCandidate& candidate : found.candidates) {
-    double nll = 0.0;
-    for (Index fold = 0; fold < kPooledFolds; ++fold) {
-      Sample seen, left;
-      seen.logits.resize(0, kClasses);
-      left.logits.resize(0, kClasses);
-      for (std::size_t k = 0; k < pooled.places.size(); ++k)
-        for (std::size_t i = 0; i < pooled.folds[k].size(); ++i) {
-          Sample& to = pooled.folds[k][i] == fold ? left : seen;
-          to.logits.conservativeResize(to.rows() + 1, kClasses);
-          to.logits.row(to.rows() - 1) = pooled.places[k].logits.row(static_cast<Index>(i));
-          to.labels.push_back(pooled.places[k].labels[i]);
-        }
-      const Calibration fit = fit_calibration(candidate.kind, seen.scores(), seen.labels, balanced(seen.labels),
-                                              candidate.kind == CalibrationKind::kMatrix ? candidate.strength : 1.0)
-                                  .calibration;
-      const auto probs = apply_calibration(fit, left.scores());
-      for (Index i = 0; i < left.rows(); ++i) {
-        const int y = left.labels[static_cast<std::size_t>(i)];
-        nll -= std::log(probs.view()(i, y)) / (kClasses * pooled.counts.row(y).sum());
-      }
-    }
-    EXPECT_NEAR(candidate.nll, nll, 1e-5) << to_string(candidate.kind);
-  }
+  for (const PooledCandidate& candidate : found.candidates)
+    EXPECT_NEAR(candidate.nll, cross_validated(pooled, candidate), 1e-5) << to_string(candidate.kind);
   const bool second = found.candidates[1].nll < found.candidates[0].nll;
   EXPECT_EQ(found.chosen, second ? 1U : 0U);
+}
+
+TEST(PooledCalibration, FollowsNoCandidateThatIsMuchWorseAndChoosesTheSame) {
+  for (const Index rows : {40, 80, 300, 3000})
+    for (const std::uint64_t seed : {4, 21, 22}) {
+      SCOPED_TRACE(std::to_string(rows) + " " + std::to_string(seed));
+      const Pooled pooled(dealt(sample(seed, rows), 3));
+      if (pooled.counts.rowwise().sum().minCoeff() == 0.0) continue;
+      const PooledFit found = pooled.fit(pooled_path());
+      std::vector<double> nll;
+      for (const PooledCandidate& candidate : found.candidates) nll.push_back(cross_validated(pooled, candidate));
+      const auto best = std::min_element(nll.begin(), nll.end()) - nll.begin();
+      EXPECT_EQ(found.chosen, static_cast<std::size_t>(best));
+      const PooledFit alone = pooled.fit({found.candidates[found.chosen]});
+      EXPECT_EQ(found.calibration.scale, alone.calibration.scale);
+      EXPECT_EQ(found.calibration.bias, alone.calibration.bias);
+      EXPECT_LE(found.steps, 16);  // of few rows the freest matrix alone takes all there can be
+    }
 }
 
 TEST(PooledCalibration, TakesTheMatrixWhereItIsNeededAndThereIsEnoughToFitItTo) {

@@ -22,6 +22,9 @@ constexpr int kScales = 41;                                  // tried first: fro
 constexpr double kNear = 1e-4;                               // standard errors: how close to the minimum is enough
 constexpr double kRounding = 1e-10;                          // of sums in fixed point over many places
 constexpr std::size_t kMemory = 12;                          // of L-BFGS
+constexpr int kTrialSteps = 10;  // of fits, after which it shows that a candidate is worse than another
+constexpr double kMuchWorse =
+    1.05;  // times a cross-validated loss, of which its own steps do not take that much any more
 // What sums of squared gradients travel in. A mean of squares is 1e4 at most, where log f is -100 at least, and twice
 // that for two examples of a class: of this unit that is 78, which a node may add to a sum of 100,000 nodes.
 constexpr double kNoiseUnit = 0x1p8;
@@ -261,6 +264,7 @@ void PooledCalibration::take(const PooledSums& sums) {
     }
     case Stage::kCurvature:
       begin_fits(sums);
+      first_fit_ = result_.steps;
       stage_ = Stage::kFits;
       return;
     case Stage::kFits: {
@@ -269,6 +273,7 @@ void PooledCalibration::take(const PooledSums& sums) {
         advance(fits_[asked_[i]], sums.values[at], sums.gradients.col(at), sums.held_out[at]);
       }
       std::erase_if(asked_, [&](std::size_t fit) { return fits_[fit].done; });
+      drop_worse();
       if (!asked_.empty() && result_.steps < kMostSteps - 1) return;
       choose();
       stage_ = Stage::kNoise;
@@ -381,6 +386,24 @@ void PooledCalibration::advance(Descent& fit, double value, const VectorXd& grad
     fit.length = 1.0;
   }
   fit.trial(fit.free) = fit.at + fit.length * fit.step;
+}
+
+/// What is nearly free and has few examples takes the most steps, towards what is not chosen in the end. Once every
+/// fold of another candidate is done, one that predicts them much worse is followed no further.
+void PooledCalibration::drop_worse() {
+  if (result_.steps - first_fit_ < kTrialSteps) return;
+  const std::size_t candidates = result_.candidates.size();
+  std::vector<double> nll(candidates);
+  std::vector<bool> done(candidates, true);
+  for (const Descent& fit : fits_) {
+    if (fit.left_out == 0) continue;
+    nll[fit.candidate] += fit.held_out;
+    done[fit.candidate] = done[fit.candidate] && fit.done;
+  }
+  double best = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < candidates; ++i)
+    if (done[i]) best = std::min(best, nll[i]);
+  std::erase_if(asked_, [&](std::size_t fit) { return nll[fits_[fit].candidate] > kMuchWorse * best; });
 }
 
 void PooledCalibration::choose() {

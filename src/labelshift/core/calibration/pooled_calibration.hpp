@@ -64,7 +64,8 @@ PooledSums pooled_sums(const PooledQuestion& question, const Scores& scores, std
 struct PooledCandidate {
   CalibrationKind kind = CalibrationKind::kBiasCorrected;
   double strength = 0.0;  // of kMatrix
-  double nll = 0.0;       // cross-validated, every class counting the same; 0 where there was no choice
+  double nll = 0.0;       // cross-validated, every class counting the same; 0 where there was no choice. Of one that
+                          // is much worse than another, as far as its fits went
 };
 
 /// What came of it.
@@ -120,6 +121,7 @@ class PooledCalibration {
   double examples_without(Index fold) const;
   void begin_fits(const PooledSums& sums);
   void advance(Descent& fit, double value, const Eigen::VectorXd& gradient, double held_out) const;
+  void drop_worse();
   void choose();
 
   Index m_;
@@ -128,6 +130,7 @@ class PooledCalibration {
   Stage stage_ = Stage::kScale;
   std::vector<Descent> fits_;
   std::vector<std::size_t> asked_;  // of fits_
+  int first_fit_ = 0;               // questions before the first about fits_
   Eigen::VectorXd start_;
   PooledFit result_;
 };
