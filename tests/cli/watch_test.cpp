@@ -60,7 +60,7 @@ TEST_F(Watch, RaisesAnAlarmWhenALabelShiftDoesNotFit) {
   EXPECT_EQ(last["alarm"], true);
   EXPECT_LT(last["fit_test"]["p_value"], 1e-6);
   EXPECT_THAT(labelshift("watch --format csv --every 2000" + kFashionSource + "< blurred.csv").out,
-              HasSubstr(",does-not-fit,true\n"));
+              HasSubstr(",does-not-fit,true,0\n"));
 }
 
 TEST_F(Watch, LeavesOutColumnsOfTheStream) {

@@ -25,15 +25,15 @@ WatchReport small_report() {
 
 TEST(WatchReport, HasAllOfALookInEveryRow) {
   WatchReport report = small_report();
-  EXPECT_EQ(
-      table_csv(watch_table(report)),
-      "rows,class,source_prior,target_prior,target_prior_low,target_prior_high,p_value,fit_p_value,verdict,alarm\n"
-      "12,cat,0.5,0.25,0.2,0.3,0.0027,,moved,true\n"
-      "12,\"a \"\"dog\"\"\",0.5,0.75,0.7,0.8,0.0027,,moved,true\n");
+  EXPECT_EQ(table_csv(watch_table(report)),
+            "rows,class,source_prior,target_prior,target_prior_low,target_prior_high,p_value,fit_p_value,verdict,alarm,"
+            "skipped_lines\n"
+            "12,cat,0.5,0.25,0.2,0.3,0.0027,,moved,true,3\n"
+            "12,\"a \"\"dog\"\"\",0.5,0.75,0.7,0.8,0.0027,,moved,true,3\n");
   report.verdict.finding = Finding::kNotMoved;
   report.state.fit_test = {.statistic = 1.0, .p_value = 0.25, .degrees_of_freedom = 1.0};
   EXPECT_THAT(table_csv(watch_table(report), /*with_keys=*/false),
-              testing::StartsWith("12,cat,0.5,0.25,0.2,0.3,0.0027,0.25,not-moved,false\n"));
+              testing::StartsWith("12,cat,0.5,0.25,0.2,0.3,0.0027,0.25,not-moved,false,3\n"));
 }
 
 TEST(WatchReport, IsText) {

@@ -31,6 +31,7 @@ Table watch_table(const WatchReport& report) {
   add_last(significant_column("p-value of the fit", "fit_p_value", 2), fit_test ? Cell(fit_test->p_value) : Cell());
   add_last(text_column("verdict", "verdict"), to_string(report.verdict.finding));
   add_last(text_column("alarm", "alarm"), report.is_alarm() ? "true" : "false");
+  add_last(count_column("bad lines skipped", "skipped_lines"), report.skipped_lines);
   return table;
 }
 
