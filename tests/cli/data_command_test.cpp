@@ -28,14 +28,18 @@ class DataCommand : public CommandTest {
 TEST_F(DataCommand, ListsWhatIsKnownAndWhereItLooked) {
   const CommandResult result = data("");
   EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("fashion-mnist  70,000 grey 28 x 28 pictures of clothes in ten classes\n"
-                                    "  not in  " +
-                                    path("data/fashion-mnist") + "\n  not in  " +
-                                    path("home/.local/share/labelshift/fashion-mnist") +
-                                    "\n  in      /usr/share/datasets/fashion-mnist\nmnist "));
   EXPECT_THAT(result.out,
-              HasSubstr("  not in  " + path("data/mnist") + "\n  not in  " +
-                        path("home/.local/share/labelshift/mnist") + "\n  to get it: labelshift data get mnist\n"));
+              testing::ContainsRegex("^data set       what it is +found  directory\n"
+                                     "fashion-mnist  70,000 grey 28 x 28 pictures of clothes in ten classes +no     " +
+                                     path("data/fashion-mnist") + "\n +no     " +
+                                     path("home/.local/share/labelshift/fashion-mnist") +
+                                     "\n +yes    /usr/share/datasets/fashion-mnist\nmnist          70,000 "));
+  EXPECT_THAT(result.out, testing::ContainsRegex(" no     " + path("data/mnist") + "\n +no     " +
+                                                 path("home/.local/share/labelshift/mnist") + "\ncifar-10 "));
+  EXPECT_THAT(result.out, HasSubstr("\nTo get mnist: labelshift data get mnist\n"));
+  const CommandResult homeless = shell("env -u LABELSHIFT_DATA -u XDG_DATA_HOME -u HOME $(command -v labelshift) data");
+  EXPECT_THAT(homeless.out,
+              testing::ContainsRegex("\nmnist +70,000 grey 28 x 28 pictures of handwritten digits +no\n"));
 }
 
 #ifdef LABELSHIFT_WITH_TORCH
@@ -59,7 +63,7 @@ TEST_F(DataCommand, ListsAsJson) {
   EXPECT_EQ(sets[3]["directory"], nullptr);
   EXPECT_EQ(sets[3]["looked_in"][0]["directory"], path("data/cifar-100"));
   EXPECT_EQ(sets[3]["looked_in"][0]["missing"], (Json{"test.bin", "fine_label_names.txt"}));
-  EXPECT_THAT(data("").out, HasSubstr("not in  " + path("data/cifar-100") + " (which lacks test.bin)\n"));
+  EXPECT_THAT(data("").out, HasSubstr("  no, test.bin is missing  " + path("data/cifar-100") + "\n"));
 }
 
 TEST_F(DataCommand, GetsADataSetFromADirectory) {

@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <optional>
+#include <span>
+#include <utility>
 
 #include "labelshift/cli/commands.hpp"
 #include "labelshift/cli/input.hpp"
@@ -11,6 +13,7 @@
 #include "labelshift/core/base/json.hpp"
 #include "labelshift/data/datasets/dataset_install.hpp"
 #include "labelshift/data/datasets/known_datasets.hpp"
+#include "labelshift/report/table.hpp"
 
 namespace labelshift::cli {
 namespace {
@@ -40,17 +43,30 @@ Json as_json(const KnownDataset& known) {
           {"looked_in", looked_in},   {"get", how_to_get(known)}};
 }
 
-std::string as_text(const KnownDataset& known) {
-  const std::vector<DatasetPlace> places = find_dataset(known);
-  const DatasetPlace* found = first_complete(places);
-  std::string text = fmt::format("{:<14} {}\n", known.name, known.summary);
-  for (const DatasetPlace& place : places) {
-    const bool partly = !place.complete() && place.missing.size() < known.files.size();
-    text += fmt::format("  {:<7} {}{}\n", place.complete() ? "in" : "not in", place.directory,
-                        partly ? fmt::format(" (which lacks {})", place.missing[0]) : "");
-    if (&place == found) return text;  // nobody looks further
+/// A row for each place where data sets are looked for, up to the one that has it.
+Table as_table(std::span<const KnownDataset> sets) {
+  Table table{.title = "",
+              .columns = {text_column("data set", "name"), text_column("what it is", "summary"),
+                          text_column("found", "found"), text_column("directory", "directory")},
+              .rows = {},
+              .notes = {}};
+  for (const KnownDataset& known : sets) {
+    const std::vector<DatasetPlace> places = find_dataset(known);
+    const DatasetPlace* found = first_complete(places);
+    std::string name = known.name, summary = known.summary;  // in the first row of a set alone
+    for (const DatasetPlace& place : places) {
+      const bool partly = !place.complete() && place.missing.size() < known.files.size();
+      table.rows.push_back({std::exchange(name, ""), std::exchange(summary, ""),
+                            place.complete() ? "yes"
+                            : partly         ? fmt::format("no, {} is missing", place.missing[0])
+                                             : "no",
+                            place.directory});
+      if (&place == found) break;  // nobody looks further
+    }
+    if (places.empty()) table.rows.push_back({name, summary, "no", {}});
+    if (!found) table.notes.push_back(fmt::format("To get {}: {}", known.name, how_to_get(known)));
   }
-  return text + fmt::format("  to get it: {}\n", how_to_get(known));
+  return table;
 }
 
 void list(const std::string& format) {
@@ -60,9 +76,7 @@ void list(const std::string& format) {
     print_json(json_text({{"datasets", sets}}));
     return;
   }
-  std::string text;
-  for (const KnownDataset& known : known_datasets()) text += as_text(known);
-  print(text);
+  print(table_text(as_table(known_datasets())));
 }
 
 /// Files that are there need not be whole.

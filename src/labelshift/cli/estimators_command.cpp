@@ -1,6 +1,5 @@
-#include <fmt/format.h>
-
 #include <memory>
+#include <string>
 
 #include "labelshift/cli/commands.hpp"
 #include "labelshift/cli/input.hpp"
@@ -8,6 +7,7 @@
 #include "labelshift/core/base/json.hpp"
 #include "labelshift/core/calibration/calibration.hpp"
 #include "labelshift/core/estimators/estimators.hpp"
+#include "labelshift/report/table.hpp"
 #ifdef LABELSHIFT_WITH_TORCH
 #include "labelshift/learning/methods.hpp"
 #endif
@@ -28,11 +28,15 @@ Json as_json(std::span<const Entry> entries, const std::string& chosen) {
 }
 
 template <typename Entry>
-std::string as_lines(std::span<const Entry> entries, const std::string& chosen) {
-  std::string text;
+Table as_table(const std::string& title, std::span<const Entry> entries, const std::string& chosen) {
+  Table table{.title = title,
+              .columns = {text_column("name", "name"), text_column("default", "default"),
+                          text_column("what it does", "summary")},
+              .rows = {},
+              .notes = {}};
   for (const Entry& entry : entries)
-    text += fmt::format("  {:<11} {}{}\n", entry.name, entry.summary, entry.name == chosen ? " (default)" : "");
-  return text;
+    table.rows.push_back({std::string(entry.name), entry.name == chosen ? "yes" : "", std::string(entry.summary)});
+  return table;
 }
 
 std::vector<CalibrationEntry> all_calibrations() {
@@ -55,12 +59,12 @@ void list(const std::string& format) {
     print_json(json_text(json));
     return;
   }
-  std::string text =
-      fmt::format("Estimators (--estimator)\n{}\nCalibrations (--calibration)\n{}",
-                  as_lines(estimators(), defaults.estimator), as_lines(std::span(known), defaults.calibration));
+  std::string text = table_text(as_table("Estimators (--estimator)", estimators(), defaults.estimator)) + '\n' +
+                     table_text(as_table("Calibrations (--calibration)", std::span(known), defaults.calibration));
 #ifdef LABELSHIFT_WITH_TORCH
-  text += "\nMethods: a way to train a predictor, a calibration and an estimator (labelshift reproduce)\n" +
-          as_lines(methods(), kNone);
+  Table of_methods = as_table(
+      "Methods: a way to train a predictor, a calibration and an estimator (labelshift reproduce)", methods(), kNone);
+  text += '\n' + table_text(of_methods);
 #endif
   print(text);
 }
