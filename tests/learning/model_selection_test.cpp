@@ -145,6 +145,28 @@ TEST_F(ChoosePredictor, GoesOnFromAFolderToTheSameBits) {
     EXPECT_EQ(selection.candidates[i].error, expected.candidates[i].error);
 }
 
+TEST_F(ChoosePredictor, FitsTheCalibrationToTheMixOfTraining) {
+  // As many held-out examples of each class, where the training has 0.2, 0.3 and 0.5 of them.
+  std::vector<Index> even;
+  std::vector<Index> left(3, 40);
+  for (const Index row : split.held_out)
+    if (left[static_cast<std::size_t>(data.labels[static_cast<std::size_t>(row)])]-- > 0) even.push_back(row);
+  ASSERT_EQ(even.size(), 120U);
+  SoftmaxNet net(data);
+  const Selection selection =
+      choose_predictor(net, examples, even, training, {.zetas = {0.0}, .calibrations = {"bcts"}});
+  const std::vector<int> labels = labels_of(data, even);
+  const RowMajorMatrix<float> logits = evaluate_logits(net, data, even);
+  const Eigen::VectorXd train_prior = empirical_prior(class_counts(data.labels, split.kept, 3));
+  const SourceFit expected =
+      fit_source(CalibrationKind::kBiasCorrected, {{logits, /*logits=*/true}, labels, {}}, train_prior);
+  const Calibration unweighted =
+      fit_calibration(CalibrationKind::kBiasCorrected, {logits, /*logits=*/true}, labels).calibration;
+  ASSERT_GT((expected.calibration.bias - unweighted.bias).norm(), 0.1);  // log(0.5 / 0.2) is 0.9
+  EXPECT_EQ(selection.calibration.calibration.bias, expected.calibration.bias);
+  EXPECT_EQ(selection.calibration.calibration.scale, expected.calibration.scale);
+}
+
 TEST_F(ChoosePredictor, NeedsEveryClassInTheTraining) {
   std::vector<Index> two_classes;
   for (const Index row : split.kept)

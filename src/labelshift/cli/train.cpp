@@ -222,11 +222,13 @@ void judge(const char* name, Net& net, const Dataset& data, std::span<const Inde
                            evaluate(logits, labels, calibration)});
 }
 
-Calibration fit(const std::string& calibration, Net& net, const Dataset& data, std::span<const Index> rows) {
+/// `prior` is the mix that the net was trained on.
+Calibration fit(const std::string& calibration, Net& net, const Dataset& data, std::span<const Index> rows,
+                const Eigen::VectorXd& prior) {
   if (rows.empty()) return Calibration::identity(data.classes());
   const RowMajorMatrix<float> logits = evaluate_logits(net, data, rows);
-  return fit_calibration(find_calibration(calibration).kind, {logits, /*logits=*/true}, labels_of(data, rows))
-      .calibration;
+  const std::vector<int> labels = labels_of(data, rows);
+  return fit_source(find_calibration(calibration).kind, {{logits, /*logits=*/true}, labels, {}}, prior).calibration;
 }
 
 Eigen::VectorXd mix_of(const Dataset& data, std::span<const Index> rows) {
@@ -278,11 +280,11 @@ void train(const TrainOptions& options) {
     throw;
   }
   progress->show("evaluating");
-  const Calibration calibration = fit(trained.calibration, net, data.train, rows.held_out);
+  predictor.prior = mix_of(data.train, rows.kept);
+  const Calibration calibration = fit(trained.calibration, net, data.train, rows.held_out, predictor.prior);
   if (trained.calibration != "none") predictor.calibration = calibration;
   judge("held out", net, data.train, rows.held_out, calibration, trained);
   judge("test", net, data.test, all_rows(data.test.size()), calibration, trained);
-  predictor.prior = mix_of(data.train, rows.kept);
   predictor.origin = {.data = fingerprint(data.train, all_rows(data.train.size())),
                       .calibration_fraction = options.calibration_fraction,
                       .seed = options.seed,

@@ -65,12 +65,9 @@ class Watch {
     const SourceEvidence evidence = source_evidence(source, choice);
     if (const auto warning = source_warning(evidence, classes_)) warn(*warning);
     unusable_source_ = unusable_source(evidence);
-    const CalibrationCandidate& kind = choice.for_estimate();
-    CalibrationFit fit =
-        fit_calibration(kind.kind, source.scores, source.labels, source.weights, kind.strength, kind.near);
+    CalibrationFit fit = fit_candidate(choice.for_estimate(), source);
     if (kinds.size() > 1 && !input.source_prior) match_prior(source_prior_, source.scores, source.weights, fit);
     calibration_ = fit.calibration;
-    const CalibratedProbabilities calibrated = apply_calibration(calibration_, source.scores);
     const CalibratedProbabilities raw = uncalibrated(source.scores);
     std::optional<Moments> source_moments;
     std::optional<LabelShiftFitTest> fit_test;
@@ -79,7 +76,7 @@ class Watch {
       fit_test.emplace(SourceSample{raw.view(), source.labels, source.weights});
     }
     estimator_ = std::make_unique<IncrementalEstimator>(
-        summarise_source({calibrated.view(), source.labels, source.weights}, source_prior_), source_moments,
+        summarise_with(calibration_, source, source_prior_).summary, source_moments,
         IncrementalOptions{.estimator = options.estimator.estimator,
                            .settings = estimator_settings(options.estimator, 0),
                            .half_life = options.half_life,
@@ -145,7 +142,7 @@ class Watch {
 
  private:
   static CalibratedProbabilities uncalibrated(const Scores& scores) {
-    return apply_calibration(Calibration::identity(scores.cols()), scores);
+    return calibrated_view(Calibration::identity(scores.cols()), scores);
   }
 
   /// Adds the pending rows together, which is faster than one by one.

@@ -204,7 +204,7 @@ Selection choose_predictor(Net& net, const TrainingExamples& examples, std::span
   best->restore(net);
   const RowMajorMatrix<float> logits = evaluate_logits(net, data, held_out);
   selection.calibration =
-      fit_calibration(find_calibration(selection.best().calibration).kind, {logits, /*logits=*/true}, labels);
+      fit_source(find_calibration(selection.best().calibration).kind, {{logits, /*logits=*/true}, labels, {}}, prior);
   return selection;
 }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "labelshift/core/base/observer.hpp"
-#include "labelshift/core/calibration/calibration.hpp"
+#include "labelshift/core/calibration/source_fit.hpp"
 #include "labelshift/learning/trainer.hpp"
 
 namespace labelshift {
@@ -31,9 +31,9 @@ struct Candidate {
 struct Selection {
   std::vector<Candidate> candidates;
   std::size_t chosen = 0;
-  int epochs = 0;              // trained, over all zetas
-  int resumed_from = 0;        // of them, those that were there already
-  CalibrationFit calibration;  // the chosen one, fitted on all held-out examples
+  int epochs = 0;         // trained, over all zetas
+  int resumed_from = 0;   // of them, those that were there already
+  SourceFit calibration;  // the chosen one, fitted on all held-out examples as it was judged
 
   const Candidate& best() const { return candidates[chosen]; }
 };
