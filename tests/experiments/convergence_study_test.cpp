@@ -29,7 +29,7 @@ std::vector<ConvergenceFigure> small_figures() {
              .ratio = 1.0}}},
           {"second",
            "Second",
-           {{.title = "two",
+           {{.title = "two, and \"more\"",
              .measure = Measure::kExcess,
              .knob = Knob::kExamples,
              .values = {40, 80},
@@ -67,6 +67,13 @@ TEST_F(ConvergenceStudy, GivesTheSameBitsForAnyNumberOfWorkersAndAfterAnyStop) {
     for (std::size_t i = 0; i < whole.plots.size(); ++i) EXPECT_EQ(bytes_of(other->plots[i]), bytes_of(whole.plots[i]));
   }
   const std::string runs = bytes_of(whole.runs);
+  EXPECT_THAT(runs,
+              testing::StartsWith(
+                  "figure,panel,series,algorithm,net,weights,nodes,shift,examples,local_steps,batch,sampled,codec,"
+                  "variance,l2,epsilon,rounds,step_rule,seed,x,step,y,beta,kappa,gap,version\n"
+                  "first,one,weights,fedavg,logistic,true,2,1,40,1,0,0,none,0,0.01,0.1,4000,tuned,0,1,"));
+  EXPECT_THAT(runs, HasSubstr("\nfirst,one,\"no weights\",fedavg,logistic,false,2,"));
+  EXPECT_THAT(runs, HasSubstr("\nsecond,\"two, and \"\"more\"\"\",weights,fedavg,"));
   // A header, 2 series at 3 points and 1 at 2, each with 2 seeds.
   EXPECT_EQ(std::count(runs.begin(), runs.end(), '\n'), 1 + (2 * 3 + 2) * 2);
   const auto summary = nlohmann::json::parse(bytes_of(whole.summary));

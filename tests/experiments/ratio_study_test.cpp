@@ -60,6 +60,10 @@ TEST_F(RatioStudy, GivesTheSameBitsForAnyNumberOfWorkersAndAfterAnyStop) {
     EXPECT_EQ(bytes_of(other->figure), bytes_of(whole.figure));
   }
   const std::string trials = bytes_of(whole.trials);
+  EXPECT_THAT(trials, testing::StartsWith("figure,panel,data,net,examples,held_out,epochs,learning_rate,weight_decay,"
+                                          "shift,method,zeta,calibration,estimator,predictor,alpha,size,trial,seed,mse,"
+                                          "version\nsmall,alpha,"));
+  EXPECT_THAT(trials, HasSubstr(",logistic,0,0.25,3,0.001,1e-06,strict,vrls,1,bcts,mlls-sqp,0,0.1,300,0,0,"));
   // A header, and 3 methods x 2 predictors x 3 trials at 3 points of 2 panels.
   EXPECT_EQ(std::count(trials.begin(), trials.end(), '\n'), 1 + 3 * 2 * 3 * 3 * 2);
   const auto summary = nlohmann::json::parse(bytes_of(whole.summary));

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdint>
+#include <iterator>
 #include <limits>
 #include <sstream>
+#include <utility>
 
-#include "labelshift/core/base/csv_cell.hpp"
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/json.hpp"
 #include "labelshift/core/base/version.hpp"
@@ -15,11 +17,16 @@
 #include "labelshift/data/files/output_file.hpp"
 #include "labelshift/experiments/convergence_report.hpp"
 #include "labelshift/experiments/study_parts.hpp"
+#include "labelshift/report/table.hpp"
 
 namespace labelshift {
 namespace {
 
 constexpr double kUnmeasured = std::numeric_limits<double>::quiet_NaN();
+
+const char* rule_of(const ConvergenceRecipe& recipe) {
+  return recipe.step == StepChoice::kTuned ? "tuned" : "theorem";
+}
 
 Json describe(const ConvergenceRecipe& recipe) {
   return {{"algorithm", recipe.algorithm},
@@ -36,7 +43,7 @@ Json describe(const ConvergenceRecipe& recipe) {
           {"l2", recipe.l2},
           {"epsilon", recipe.accuracy},
           {"rounds", recipe.rounds},
-          {"step", recipe.step == StepChoice::kTuned ? "tuned" : "theorem"}};
+          {"step", rule_of(recipe)}};
 }
 
 Json describe(std::span<const ConvergenceFigure> figures, const ConvergenceSettings& settings) {
@@ -72,14 +79,65 @@ std::vector<Point> points_of(std::span<const ConvergenceFigure> figures, const s
   return points;
 }
 
-std::string row_text(const ConvergenceRow& row) {
-  return fmt::format("{},{},{},{},{},{},{}", row.seed, row.x, row.step, row.y, row.beta, row.kappa, row.gap);
+/// A column of a table for programs alone.
+Column column(ColumnKind kind, const char* key) {
+  return {.name = key, .key = key, .kind = kind};
+}
+
+void append(std::vector<Cell>& row, std::vector<Cell> cells) {
+  row.insert(row.end(), std::make_move_iterator(cells.begin()), std::make_move_iterator(cells.end()));
+}
+
+std::vector<Column> row_columns() {
+  std::vector<Column> columns{column(ColumnKind::kCount, "seed")};
+  for (const char* key : {"x", "step", "y", "beta", "kappa", "gap"})
+    columns.push_back(column(ColumnKind::kNumber, key));
+  return columns;
+}
+
+std::vector<Cell> cells_of(const ConvergenceRow& row) {
+  return {std::int64_t{row.seed}, row.x, row.step, row.y, row.beta, row.kappa, row.gap};
 }
 
 void write_rows(const std::string& path, const std::vector<ConvergenceRow>& rows) {
-  std::string text = "seed,x,step,y,beta,kappa,gap\n";
-  for (const ConvergenceRow& row : rows) text += row_text(row) + '\n';
-  write_part(path, text);
+  Table table{.title = "", .columns = row_columns(), .rows = {}, .notes = {}};
+  for (const ConvergenceRow& row : rows) table.rows.push_back(cells_of(row));
+  write_part(path, table_csv(table));
+}
+
+/// All runs of a study: where in it, with what, and what came of it.
+Table runs_table() {
+  constexpr ColumnKind kText = ColumnKind::kText, kCount = ColumnKind::kCount, kNumber = ColumnKind::kNumber;
+  Table table{
+      .title = "",
+      .columns = {column(kText, "figure"), column(kText, "panel"), column(kText, "series"), column(kText, "algorithm"),
+                  column(kText, "net"), column(kText, "weights"), column(kCount, "nodes"), column(kNumber, "shift"),
+                  column(kCount, "examples"), column(kCount, "local_steps"), column(kCount, "batch"),
+                  column(kCount, "sampled"), column(kText, "codec"), column(kNumber, "variance"), column(kNumber, "l2"),
+                  column(kNumber, "epsilon"), column(kCount, "rounds"), column(kText, "step_rule")},
+      .rows = {},
+      .notes = {}};
+  for (Column& one : row_columns()) table.columns.push_back(std::move(one));
+  table.columns.push_back(column(kText, "version"));
+  return table;
+}
+
+std::vector<Cell> cells_of(const ConvergenceRecipe& recipe) {
+  return {recipe.algorithm,
+          recipe.net,
+          recipe.weighted ? "true" : "false",
+          std::int64_t{recipe.nodes},
+          recipe.shift,
+          std::int64_t{recipe.examples},
+          std::int64_t{recipe.local_steps},
+          std::int64_t{recipe.batch},
+          std::int64_t{recipe.sampled},
+          recipe.codec,
+          recipe.variance,
+          recipe.l2,
+          recipe.accuracy,
+          std::int64_t{recipe.rounds},
+          rule_of(recipe)};
 }
 
 std::vector<ConvergenceRow> read_rows(const std::string& path, int seeds) {
@@ -208,10 +266,7 @@ ConvergenceResult run_convergence_study(std::span<const ConvergenceFigure> figur
   ConvergenceResult result{.runs = folder + "/runs.csv", .summary = folder + "/summary.json"};
   json["interval"] = "mean, low and high of Student's 95 % interval over seeds, of y by logarithms";
   json["note"] = data.note;
-  OutputFile runs(result.runs);
-  runs.write(
-      "figure,panel,series,algorithm,net,weights,nodes,shift,examples,local_steps,batch,sampled,codec,variance,l2,"
-      "epsilon,rounds,step_rule,seed,x,step,y,beta,kappa,gap,version\n");
+  Table runs = runs_table();
   auto point = points.begin();
   for (std::size_t f = 0; f < figures.size(); ++f) {
     result.figures.emplace_back();
@@ -223,13 +278,13 @@ ConvergenceResult run_convergence_study(std::span<const ConvergenceFigure> figur
       for (std::size_t s = 0; s < panel.series.size(); ++s) {
         for (const double value : panel.values) {
           rows[s].push_back(read_rows((point++)->path, settings.seeds));
-          std::string start =
-              fmt::format("{},{},{}", figures[f].name, csv_cell(panel.title), csv_cell(panel.series[s].name));
-          const Json recipe = describe(turned(panel.series[s].recipe, panel.knob, value));
-          for (const Json& setting : recipe)
-            start += setting.is_string() ? "," + setting.get<std::string>() : "," + setting.dump();
-          for (const ConvergenceRow& row : rows[s].back())
-            runs.write(fmt::format("{},{},{}\n", start, row_text(row), version()));
+          for (const ConvergenceRow& row : rows[s].back()) {
+            std::vector<Cell>& cells =
+                runs.rows.emplace_back(std::vector<Cell>{figures[f].name, panel.title, panel.series[s].name});
+            append(cells, cells_of(turned(panel.series[s].recipe, panel.knob, value)));
+            append(cells, cells_of(row));
+            cells.emplace_back(version());
+          }
         }
         lines.lines.push_back(summarise_line(panel.series[s].name, rows[s], panel.series[s].predicted));
         shown["series"][s].update(describe(lines.lines.back()));
@@ -242,7 +297,7 @@ ConvergenceResult run_convergence_study(std::span<const ConvergenceFigure> figur
     result.plots.push_back(fmt::format("{}/{}.svg", folder, figures[f].name));
     write_file(result.plots.back(), line_plot(convergence_plot(figures[f], result.figures.back(), settings.seeds)));
   }
-  runs.commit();
+  write_file(result.runs, table_csv(runs));
   write_file(result.summary, json_text(json));
   return result;
 }

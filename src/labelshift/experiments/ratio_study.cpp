@@ -8,8 +8,9 @@
 #include <optional>
 #include <set>
 #include <sstream>
+#include <string>
+#include <utility>
 
-#include "labelshift/core/base/csv_cell.hpp"
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/json.hpp"
 #include "labelshift/core/base/rng.hpp"
@@ -24,6 +25,7 @@
 #include "labelshift/learning/methods.hpp"
 #include "labelshift/learning/model_selection.hpp"
 #include "labelshift/learning/trainer.hpp"
+#include "labelshift/report/table.hpp"
 
 namespace labelshift {
 namespace {
@@ -199,34 +201,59 @@ std::string summary_text(const RatioFigure& figure, const Json& settings, const 
   return json_text(json);
 }
 
+/// What programs call the columns of trials.csv, and what they hold.
+std::vector<Column> trial_columns() {
+  constexpr ColumnKind kText = ColumnKind::kText, kCount = ColumnKind::kCount, kNumber = ColumnKind::kNumber;
+  const std::pair<const char*, ColumnKind> kinds[] = {
+      {"figure", kText},         {"panel", kText},      {"data", kText},       {"net", kText},
+      {"examples", kCount},      {"held_out", kNumber}, {"epochs", kCount},    {"learning_rate", kNumber},
+      {"weight_decay", kNumber}, {"shift", kText},      {"method", kText},     {"zeta", kText},
+      {"calibration", kText},    {"estimator", kText},  {"predictor", kCount}, {"alpha", kNumber},
+      {"size", kCount},          {"trial", kCount},     {"seed", kText},       {"mse", kNumber},
+      {"version", kText}};
+  std::vector<Column> columns;
+  for (const auto& [key, kind] : kinds) columns.push_back({.name = key, .key = key, .kind = kind});
+  return columns;
+}
+
 /// One row an estimate, with everything that it depends on.
 void write_trials(const std::string& path, const RatioFigure& figure, const FigureScale& scale,
                   const std::vector<PanelTrials>& panels) {
   OutputFile file(path);
-  file.write(
-      "figure,panel,data,net,examples,held_out,epochs,learning_rate,weight_decay,shift,method,zeta,calibration,"
-      "estimator,predictor,alpha,size,"
-      "trial,seed,mse,version\n");
+  Table table{.title = "", .columns = trial_columns(), .rows = {}, .notes = {}};
+  file.write(table_csv(table));
   for (const PanelTrials& trials : panels) {
     const RatioPanel& panel = trials.panel;
     std::string net = panel.recipe.net;
     for (const auto& [key, value] : panel.recipe.settings) net += fmt::format(" {}={}", key, value);
-    const std::string start =
-        fmt::format("{},{},{},{},{},{},{},{},{},{}", figure.name, csv_cell(panel.title), panel.recipe.data, net,
-                    panel.recipe.examples, panel.recipe.held_out, panel.recipe.epochs, panel.recipe.learning_rate,
-                    panel.recipe.weight_decay, panel.augmentation);
     for (std::size_t point = 0; point < trials.points.size(); ++point) {
-      std::string text;
+      table.rows.clear();  // a table of all would be hundreds of MB
       for (const TrialRow& row : trials.points[point]) {
         const Method& parts = find_method(panel.methods[row.method]);
         const bool alpha = panel.sweep == Sweep::kAlpha;
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", start, panel.methods[row.method],
-                            zeta_text(parts.zeta), parts.chooses() ? "auto" : parts.calibration, parts.estimator,
-                            row.predictor, alpha ? trials.values[point] : panel.alpha,
-                            alpha ? panel.size : static_cast<Index>(trials.values[point]), row.trial, scale.seed,
-                            row.mse, version());
+        table.rows.push_back({figure.name,
+                              panel.title,
+                              panel.recipe.data,
+                              net,
+                              std::int64_t{panel.recipe.examples},
+                              panel.recipe.held_out,
+                              std::int64_t{panel.recipe.epochs},
+                              panel.recipe.learning_rate,
+                              panel.recipe.weight_decay,
+                              panel.augmentation,
+                              panel.methods[row.method],
+                              zeta_text(parts.zeta),
+                              std::string(parts.chooses() ? "auto" : parts.calibration),
+                              std::string(parts.estimator),
+                              std::int64_t{row.predictor},
+                              alpha ? trials.values[point] : panel.alpha,
+                              std::int64_t{alpha ? panel.size : static_cast<Index>(trials.values[point])},
+                              std::int64_t{row.trial},
+                              std::to_string(scale.seed),
+                              row.mse,
+                              version()});
       }
-      file.write(text);
+      file.write(table_csv(table, /*with_keys=*/false));
     }
   }
   file.commit();
