@@ -19,8 +19,8 @@ const Recipe kNoisy{.local_steps = 2, .batch = 4, .rounds = 10'000};
 const Recipe kOneNode{.nodes = 1};
 const Recipe kLeNet{
     .net = "lenet", .nodes = 1, .examples = 160, .l2 = 0.0, .rounds = 1024, .step = StepChoice::kTheorem};
-const Recipe kFaFed{.algorithm = "fafed", .local_steps = 4, .batch = 4, .rounds = 256};
-const Recipe kProxSkip{.algorithm = "proxskip", .nodes = 4, .accuracy = 1e-4, .rounds = 1000};
+const Recipe kFaFed{.algorithm = "fafed", .server = "adam", .local_steps = 4, .batch = 4, .rounds = 256};
+const Recipe kProxSkip{.algorithm = "proxskip", .always_steps = true, .nodes = 4, .accuracy = 1e-4, .rounds = 1000};
 const Recipe kFedCom{.algorithm = "fedcom", .local_steps = 2, .codec = "random-k"};
 
 Recipe changed(Recipe recipe, const std::function<void(Recipe&)>& change) {

@@ -26,6 +26,8 @@ enum class StepChoice {
 /// others at the next: what a node has of a rare class is 1 / shift of its even share, so r_max = shift K.
 struct ConvergenceRecipe {
   std::string algorithm = "fedavg";
+  std::string server = "sgd";  // the server's optimiser
+  bool always_steps = false;   // nodes take their step themselves also where they take one
   std::string net = "logistic";
   bool weighted = true;
   int nodes = 8;               // K

@@ -13,6 +13,7 @@
 #include "labelshift/core/base/rng.hpp"
 #include "labelshift/data/datasets/splits.hpp"
 #include "labelshift/engine/in_process/in_process_engine.hpp"
+#include "labelshift/experiments/streams.hpp"
 #include "labelshift/federation/codec.hpp"
 #include "labelshift/federation/federation.hpp"
 #include "labelshift/federation/local_training.hpp"
@@ -146,7 +147,7 @@ DealtNodes deal_nodes(const Dataset& population, const ConvergenceRecipe& recipe
   for (Index k = 0; k < recipe.nodes; ++k) {
     NodeData node{.train = &population, .train_rows = {}, .test = &population, .test_rows = target};
     VectorXd ratio = VectorXd::Ones(m);
-    Rng rng(seed, static_cast<std::uint64_t>(k));
+    Rng rng = node_draws(seed, k);
     for (Index c = 0; c < m; ++c) {
       const Index count = (k + c) % 2 == 0 ? rare : 2 * even - rare;
       for (Index i = 0; i < count; ++i) node.train_rows.push_back(by_class[c][rng.below(std::ssize(by_class[c]))]);
@@ -194,8 +195,7 @@ static Index parameters_of(const Dataset& data) {
 
 FederationSettings federation_settings(const ConvergenceRecipe& recipe, const DealtNodes& nodes, double step,
                                        std::uint64_t seed) {
-  const bool skips = recipe.algorithm == "proxskip";
-  const bool gradients = recipe.local_steps == 1 && !skips;  // are sent, which makes SCAFFOLD FedAvg
+  const bool gradients = recipe.local_steps == 1 && !recipe.always_steps;  // are sent, which makes SCAFFOLD FedAvg
   FederationSettings settings{.algorithm = gradients ? "fedavg" : recipe.algorithm,
                               .model = {recipe.net, {}},
                               .rounds = recipe.rounds,
@@ -205,8 +205,7 @@ FederationSettings federation_settings(const ConvergenceRecipe& recipe, const De
   settings.ratio.method = recipe.weighted ? "true" : "none";
   settings.local.steps = recipe.local_steps;
   settings.local.batch = recipe.batch > 0 ? recipe.batch : recipe.examples;
-  settings.server = {.optimiser = "sgd", .learning_rate = server_step(recipe), .weight_decay = 0.0};
-  if (recipe.algorithm == "fafed") settings.server.optimiser = "adam";
+  settings.server = {.optimiser = recipe.server, .learning_rate = server_step(recipe), .weight_decay = 0.0};
   settings.server.epsilon = 0.01;  // rho of FAFED
   if (gradients) {
     settings.server.learning_rate *= step;
@@ -277,7 +276,7 @@ ConvergenceTrials::ConvergenceTrials(Dataset images, std::uint64_t seed)
     : images_(std::move(images)), table_(shrunk(images_, kSquare)), seed_(seed) {}
 
 std::uint64_t ConvergenceTrials::seed_of(int number) const {
-  return Rng(seed_, static_cast<std::uint64_t>(number))();
+  return run_seed(seed_, number);
 }
 
 LogisticOptimum ConvergenceTrials::optimum(const std::string& key, const LogisticProblem& problem) {

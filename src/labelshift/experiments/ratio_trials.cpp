@@ -6,12 +6,12 @@
 #include "labelshift/core/calibration/source_fit.hpp"
 #include "labelshift/core/estimators/estimators.hpp"
 #include "labelshift/data/datasets/shifts.hpp"
+#include "labelshift/experiments/streams.hpp"
 #include "labelshift/learning/methods.hpp"
 
 namespace labelshift {
 
 Rng trial_rng(std::uint64_t seed, std::uint64_t stream, int predictor, int trial) {
-  constexpr std::uint64_t kTrialStreams = 0x7472'6961'6c73'0000;  // apart from the streams that predictors draw from
   const auto which = (static_cast<std::uint64_t>(predictor) << 20) + static_cast<std::uint64_t>(trial);
   return Rng(seed, kTrialStreams ^ ((stream << 32) + which));
 }
