@@ -302,7 +302,8 @@ TEST_P(LateUnderADeadline, IsAbsentWhereOthersAreAveragedAndWaitedForWhereAllAre
 }
 
 INSTANTIATE_TEST_SUITE_P(Federation, LateUnderADeadline,
-                         testing::Values("fedavg", "scaffold", "fedcomgate", "proxskip", "tracking"));
+                         testing::Values("fedavg", "scaffold", "fedcomgate", "proxskip", "tracking"),
+                         [](const auto& row) { return std::string(row.param); });
 
 class FoldersUnderFaults : public Scratch {};
 
