@@ -1,10 +1,9 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
-
-#include <fmt/format.h>
-#include <unistd.h>
 
 #include "labelshift/core/base/observer.hpp"
 #include "tests/federation/gaussian_federation.hpp"
