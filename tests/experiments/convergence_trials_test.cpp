@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
+#include <string>
 
 #include "labelshift/core/base/blas.hpp"
 #include "labelshift/data/datasets/known_datasets.hpp"
@@ -108,6 +110,26 @@ TEST(ConvergenceObjective, IsKTimesThatWithoutWeightsWhereNothingIsShifted) {
 
 INSTANTIATE_TEST_SUITE_P(Experiments, EveryObjective, testing::Bool(),
                          [](const auto& tested) { return tested.param ? "WithWeights" : "WithoutWeights"; });
+
+TEST(ConvergenceObjective, HasTheServerAndTheStepsThatEachAlgorithmNeeds) {
+  const Dataset table = shrunk(some_images(), kPixels);
+  const DealtNodes nodes = deal_nodes(table, {.nodes = 2, .examples = 40}, 2);
+  std::set<std::string> seen;
+  for (const ConvergenceFigure& figure : convergence_figures())
+    for (const ConvergencePanel& panel : figure.panels)
+      for (const ConvergenceSeries& series : panel.series) {
+        const ConvergenceRecipe& recipe = series.recipe;
+        const FederationSettings settings = federation_settings(recipe, nodes, /*step=*/0.25, /*seed=*/0);
+        // Adaptive matrices are what Thm. F.2 is about, and a round of Thm. F.3 has steps of the nodes, however few.
+        EXPECT_EQ(settings.server.optimiser, recipe.algorithm == "fafed" ? "adam" : "sgd") << panel.title;
+        if (recipe.algorithm == "proxskip") {
+          EXPECT_EQ(settings.algorithm, "proxskip");
+          EXPECT_EQ(settings.local.learning_rate, 0.25);
+        }
+        seen.insert(settings.algorithm);
+      }
+  for (const char* algorithm : {"fedavg", "fafed", "proxskip"}) EXPECT_TRUE(seen.contains(algorithm)) << algorithm;
+}
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
