@@ -19,7 +19,6 @@ namespace {
 
 constexpr Index kNodesNamed = 10;  // in warnings of one kind
 constexpr int kMostRepeats = 100;  // of a round that needs everybody
-constexpr double kTwoSided95 = 1.959963984540054;
 
 /// One coordinator.
 class Coordinator {
@@ -541,7 +540,7 @@ class Coordinator {
       const auto examples = static_cast<double>(report.examples);
       const auto note = [&](Index right, double& share, double& low, double& high) {
         share = static_cast<double>(right) / examples;
-        const WilsonInterval interval = wilson_interval(share, examples, kTwoSided95);
+        const WilsonInterval interval = wilson_interval(share, examples);
         low = interval.low;
         high = interval.high;
       };

@@ -74,10 +74,9 @@ std::optional<Evaluate::Reweighted> reweighted(NodeContext& node, Net& net, std:
     spread += weights[i] * weights[i] * (right[i] - accuracy) * (right[i] - accuracy);
   // Wilson's interval with the effective number of examples in place of n. Where the weights go with the errors the
   // sandwich is the wider one.
-  constexpr double z = 1.959963984540054;
   const double n = std::min(found.examples, accuracy * (1.0 - accuracy) / std::max(spread / (sum * sum), 1e-300));
   const double size = accuracy > 0.0 && accuracy < 1.0 ? n : found.examples;
-  const WilsonInterval interval = wilson_interval(accuracy, size, z);
+  const WilsonInterval interval = wilson_interval(accuracy, size);
   found.low = interval.low;
   found.high = interval.high;
   return found;
