@@ -55,6 +55,31 @@ class ComparisonTables : public testing::Test {
   ComparisonResult result_;
 };
 
+TEST_F(ComparisonTables, ShowDifferencesFromTheUpperBoundSeedBySeed) {
+  // Seeds 3 and 4 have averages of 0.75 and 0.5 for IW-ERM, 0.8 and 0.65 for the upper bound, whose seeds come the
+  // other way round: differences of -0.05 and -0.15, a standard error of 0.05, and Student's t is 12.706 with one
+  // degree.
+  experiment_.runs[1].settings.federation.ratio.method = "true";
+  result_.rows[1].runs = {run_of(4, 0.4, 0.9), run_of(3, 0.8, 0.8)};
+  const Table shown = tables(ComparisonView::kAverage)[1];
+  EXPECT_EQ(shown.columns[1].name, "more than FedAvg");
+  ASSERT_THAT(shown.rows, SizeIs(1));
+  EXPECT_EQ(std::get<std::string>(shown.rows[0][0]), "IW-ERM");
+  EXPECT_NEAR(std::get<double>(shown.rows[0][1]), -0.1, 1e-12);
+  EXPECT_NEAR(std::get<double>(shown.rows[0][2]), -0.1 - 12.7062047 * 0.05, 1e-6);
+  EXPECT_NEAR(std::get<double>(shown.rows[0][3]), -0.1 + 12.7062047 * 0.05, 1e-6);
+  EXPECT_EQ(std::get<std::int64_t>(shown.rows[0][4]), 2);
+}
+
+TEST_F(ComparisonTables, MeasureByTheFirstRowWhereNoneHasTrueRatios) {
+  result_.rows[1].runs = {run_of(3, 0.5, 0.5), run_of(4, 0.5, 0.5)};
+  const std::vector<PairedDifference> found = paired_differences(experiment_, result_);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].row + found[0].of, "FedAvgIW-ERM");
+  result_.rows[1].runs.pop_back();  // one seed has no spread
+  EXPECT_TRUE(paired_differences(experiment_, result_).empty());
+}
+
 TEST_F(ComparisonTables, ShowAveragesWithWeightsTrafficAndTime) {
   const std::vector<Table> shown = tables(ComparisonView::kAverage);
   ASSERT_THAT(shown, SizeIs(4));

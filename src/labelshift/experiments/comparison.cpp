@@ -188,6 +188,13 @@ std::string summary_text(const Experiment& experiment, const ComparisonResult& r
       one["runs"].push_back(std::filesystem::path(run.folder).lexically_relative(result.folder).generic_string());
     json["rows"].push_back(std::move(one));
   }
+  for (const PairedDifference& one : paired_differences(experiment, result))
+    json["paired_differences"].push_back({{"row", one.row},
+                                          {"of", one.of},
+                                          {"seeds", one.seeds},
+                                          {"mean", one.difference.mean},
+                                          {"low", one.difference.low},
+                                          {"high", one.difference.high}});
   return json_text(json);
 }
 
@@ -218,6 +225,28 @@ double judged_by(const Experiment& experiment, const RunResult& run, double Node
   if (experiment.report_node == 0 || last.size() == 1) return average_of(run.state.history, number);
   if (experiment.report_node > std::ssize(last)) return kUnknown;
   return last[static_cast<std::size_t>(experiment.report_node - 1)].*number;
+}
+
+std::vector<PairedDifference> paired_differences(const Experiment& experiment, const ComparisonResult& result) {
+  std::size_t measure = 0;  // what all rows are measured by
+  for (std::size_t r = result.rows.size(); r-- > 0;)
+    if (experiment.runs[r].settings.federation.ratio.method == "true") measure = r;
+  std::vector<PairedDifference> found;
+  for (std::size_t r = 0; r < result.rows.size(); ++r) {
+    if (r == measure) continue;
+    std::vector<double> differences;
+    for (const RunResult& run : result.rows[r].runs)
+      for (const RunResult& other : result.rows[measure].runs)
+        if (run.seed == other.seed)
+          if (const double d = judged_accuracy(experiment, run) - judged_accuracy(experiment, other); !std::isnan(d))
+            differences.push_back(d);
+    if (differences.size() > 1)
+      found.push_back({.row = result.rows[r].name,
+                       .of = result.rows[measure].name,
+                       .seeds = differences.size(),
+                       .difference = mean_interval(differences)});
+  }
+  return found;
 }
 
 double comparison_seconds(const Experiment& experiment, const std::string& output, TrainingCost& cost) {

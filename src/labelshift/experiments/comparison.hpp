@@ -5,6 +5,7 @@
 
 #include "labelshift/experiments/experiment_file.hpp"
 #include "labelshift/experiments/federation_run.hpp"
+#include "labelshift/experiments/mean_interval.hpp"
 #include "labelshift/experiments/training_cost.hpp"
 #include "labelshift/report/mean_deviation.hpp"
 
@@ -35,6 +36,13 @@ struct RowResult {
   MeanDeviation spread;              // standard deviation between nodes
 };
 
+/// How much more than that of another row a row's accuracy is, seed by seed.
+struct PairedDifference {
+  std::string row, of;  // accuracy(row) - accuracy(of)
+  std::size_t seeds = 0;
+  MeanInterval difference;
+};
+
 /// A run that could not be made, and why.
 struct RunFailure {
   std::string row;
@@ -62,6 +70,10 @@ struct ComparisonResult {
 double judged_accuracy(const Experiment& experiment, const RunResult& run);
 /// The same of another number of an evaluation.
 double judged_by(const Experiment& experiment, const RunResult& run, double NodeEvaluation::*number);
+
+/// Every row against the one that all are measured by: the first with true ratios, which is the upper bound, or else
+/// the first. Rows need two seeds in common with it. Taken of the accuracies on test data.
+std::vector<PairedDifference> paired_differences(const Experiment& experiment, const ComparisonResult& result);
 
 struct ComparisonSettings {
   std::string output = "results";

@@ -139,6 +139,18 @@ Table average_table(const Experiment& experiment, const ComparisonResult& result
   return table;
 }
 
+Table paired_table(const Experiment& experiment, const ComparisonResult& result) {
+  Table table{.columns = {text_column("seed by seed", "run"), number_column("difference", "difference"),
+                          number_column("low", "low"), number_column("high", "high"), count_column("seeds", "seeds")}};
+  for (const PairedDifference& one : paired_differences(experiment, result)) {
+    table.columns[1].name = "more than " + one.of;
+    table.rows.push_back(
+        {one.row, one.difference.mean, one.difference.low, one.difference.high, static_cast<std::int64_t>(one.seeds)});
+  }
+  table.notes = {"Differences of accuracies, paired by seed; low and high are the ends of Student's 95 % interval."};
+  return table;
+}
+
 Table node_table(const ComparisonResult& result) {
   std::size_t nodes = 0;
   for (const RowResult& row : result.rows) nodes = std::max(nodes, row.nodes.size());
@@ -316,6 +328,7 @@ std::vector<Table> comparison_tables(const Experiment& experiment, const Compari
   }
   add(reweighted_table(result));
   if (view != ComparisonView::kAverage) return tables;
+  if (result.is_judged()) add(paired_table(experiment, result));
   add(weight_table(result));
   add(traffic_table(result));
   add(time_table(result));

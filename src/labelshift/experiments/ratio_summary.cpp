@@ -4,24 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "labelshift/core/base/distributions.hpp"
-
 namespace labelshift {
 namespace {
 
-constexpr double kLevel = 0.95;
 constexpr double kLeastMse = 1e-15;  // an estimate that is right to rounding has a logarithm too
-
-/// The t with P(|T| > t) = 1 - kLevel: T^2 has an F distribution.
-double student_quantile(double degrees) {
-  double low = 0.0;
-  double high = 1e4;
-  for (int i = 0; i < 100; ++i) {
-    const double t = 0.5 * (low + high);
-    (f_survival(t * t, 1.0, degrees) > 1.0 - kLevel ? low : high) = t;
-  }
-  return high;
-}
 
 double mean_of(const std::vector<double>& values) {
   double sum = 0.0;
@@ -60,21 +46,6 @@ LogErrors log_errors(const PanelTrials& trials) {
 }
 
 }  // namespace
-
-MeanInterval mean_interval(const std::vector<double>& values) {
-  const double mean = mean_of(values);
-  if (values.size() < 2) return {mean, mean, mean};
-  double squares = 0.0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  const auto n = static_cast<double>(values.size());
-  const double half = student_quantile(n - 1.0) * std::sqrt(squares / (n - 1.0) / n);
-  return {mean, mean - half, mean + half};
-}
-
-MeanInterval geometric_interval(std::vector<double> values) {
-  for (double& value : values) value = std::log(value);
-  return exponential(mean_interval(values));
-}
 
 double log_slope(const std::vector<double>& x, const std::vector<double>& y) {
   std::vector<double> log_x, log_y;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "labelshift/experiments/mean_interval.hpp"
 #include "labelshift/experiments/ratio_trials.hpp"
 
 namespace labelshift {
@@ -16,14 +17,6 @@ struct PanelTrials {
   std::vector<PredictorQuality> quality;
 };
 
-/// A mean with a 95 % interval: Student's over the predictors' own means, which vary more than trials of one predictor
-/// do. With one predictor it is over that one's trials and says nothing about others.
-struct MeanInterval {
-  double mean = 0.0;
-  double low = 0.0;
-  double high = 0.0;
-};
-
 /// How the error falls with the size n of the test set.
 struct SizeLaw {
   MeanInterval slope;     // of log RMSE against log n, -1/2 where there is no bias; no interval with one predictor
@@ -31,6 +24,8 @@ struct SizeLaw {
   double variance = 0.0;  // a
 };
 
+/// Intervals are over the predictors' own means, which vary more than trials of one predictor do. With one predictor
+/// they are over that one's trials and say nothing about others.
 struct MethodSummary {
   std::string method;
   std::vector<MeanInterval> mse;    // (points)
@@ -54,12 +49,6 @@ struct PanelSummary {
 };
 
 PanelSummary summarise(const PanelTrials& trials);
-
-/// The mean of `values`, each a mean of its own, with Student's 95 % interval.
-MeanInterval mean_interval(const std::vector<double>& values);
-
-/// The same for the geometric mean, by logarithms.
-MeanInterval geometric_interval(std::vector<double> values);
 
 /// Slope of log y against log x, by least squares; NaN if all x are the same.
 double log_slope(const std::vector<double>& x, const std::vector<double>& y);
