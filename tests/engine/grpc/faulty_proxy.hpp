@@ -100,6 +100,13 @@ class FaultyProxy {
     }
   }
 
+  /// Whether one was left.
+  bool take_a_reset() {
+    int left = resets;
+    while (left > 0 && !resets.compare_exchange_weak(left, left - 1)) continue;
+    return left > 0;
+  }
+
   void pass(Pipe& pipe, int from, int to, bool up) {
     std::vector<char> piece(16384);
     long passed = 0;
@@ -116,8 +123,7 @@ class FaultyProxy {
       if (delay_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
       while (cut && !pipe.over) std::this_thread::sleep_for(std::chrono::milliseconds(5));
       passed += size;
-      if (up && passed > reset_after && resets > 0) {
-        --resets;
+      if (up && passed > reset_after && take_a_reset()) {
         ++were_reset;
         ::send(to, piece.data(), static_cast<std::size_t>(size / 2), MSG_NOSIGNAL);
         // Closed with these, both ends see a reset, and no orderly end.

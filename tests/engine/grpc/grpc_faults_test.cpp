@@ -25,6 +25,18 @@ class GrpcUnderFaults : public testing::Test {
     request_.weights.assign(100'000, 0.25F);
     terms_.weights = request_.weights.size();
   }
+  /// Ends a cut so long after it began.
+  std::jthread mended(std::chrono::milliseconds after) {
+    return std::jthread([this, after] {
+      try {
+        await([&] { return proxy_.cut.load(); }, "the connections were cut");
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << error.what();
+      }
+      std::this_thread::sleep_for(after);
+      proxy_.cut = false;
+    });
+  }
   std::unique_ptr<ServedNodes> node(Index k, const Work& work) {
     return std::make_unique<ServedNodes>(
         GrpcNodeSettings{.connect = k == 0 ? engine_->address() : proxy_.address(),
@@ -93,11 +105,7 @@ TEST_F(GrpcUnderFaults, AStallIsSatOut) {
     if (call.to.node == 1 && call.request.round == 2) proxy_.cut = true;
     return rough_answer(call);
   });
-  std::jthread mending([&] {
-    await([&] { return proxy_.cut.load(); }, "a connection stalled");
-    std::this_thread::sleep_for(700ms);
-    proxy_.cut = false;
-  });
+  const std::jthread mending = mended(700ms);
   expect_bits_of_one_process(3);
   EXPECT_EQ(proxy_.connections, 2);  // those that there were
 }
@@ -108,11 +116,7 @@ TEST_F(GrpcUnderFaults, NodesCutOffForLongerThanTheKeepaliveComeBackAndNothingIs
     if (call.to.node == 1 && call.request.round == 2 && proxy_.connections == 2) proxy_.cut = true;
     return rough_answer(call);
   });
-  std::jthread mending([&] {
-    await([&] { return proxy_.cut.load(); }, "the connections were cut");
-    std::this_thread::sleep_for(3s);
-    proxy_.cut = false;
-  });
+  const std::jthread mending = mended(3s);
   const Clock::time_point begin = Clock::now();
   expect_bits_of_one_process(3);
   EXPECT_GT(Clock::now() - begin, 3s);
