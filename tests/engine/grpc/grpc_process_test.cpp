@@ -148,11 +148,11 @@ TEST_F(GrpcProcesses, AKilledNodeIsAnOutcomeAndItsSuccessorTakesItsPlace) {
   EXPECT_TRUE(coordinator->run(kRequest, first(3), kTerms, kBounded).failed.empty());
   Request request = kRequest;
   request.round = 7;
-  const auto outcome = coordinator->run(request, first(3), kTerms, {.quorum = 2, .deadline = 300ms, .give_up = 30s});
+  const auto outcome = coordinator->run(request, first(3), kTerms, {.quorum = 2, .deadline = 3s, .give_up = 30s});
   ASSERT_EQ(outcome.failed.size(), 1U);
   EXPECT_EQ(outcome.failed[0].node, 1);
   EXPECT_EQ(outcome.failed[0].kind, ErrorKind::kPeer);
-  EXPECT_EQ(outcome.failed[0].sentence, "it is not connected: it sent nothing for 300ms");
+  EXPECT_EQ(outcome.failed[0].sentence, "it is not connected: it sent nothing for 3 s");
   EXPECT_EQ(nodes[1]->wait(), 128 + SIGKILL);
   nodes[1] = node(coordinator->address(), 1);
   const auto one_process = make_in_process_engine(3, programs(rough_answer), {.workers = 1});
@@ -169,7 +169,7 @@ TEST_F(GrpcProcesses, AStoppedNodeMissesItsDeadlineAndComesBack) {
   ASSERT_EQ(outcome.failed.size(), 1U);
   EXPECT_EQ(outcome.failed[0].node, 1);
   EXPECT_THAT(outcome.failed[0].sentence, testing::HasSubstr("it sent nothing for 300ms"));
-  EXPECT_TRUE(sleeper->is_stopped());
+  await([&] { return sleeper->is_stopped(); }, "the node stopped");
   sleeper->signal(SIGCONT);
   request.round = 8;
   const auto one_process = make_in_process_engine(2, programs(rough_answer), {.workers = 1});
