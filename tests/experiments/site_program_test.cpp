@@ -42,7 +42,7 @@ class SiteProgram : public Scratch {
     }
   }
 
-  NodeProgramFactory site(int k, const std::string& run = kRun, Index min_examples = 0) const {
+  SitePrograms programs_of(int k, const std::string& run = kRun, Index min_examples = 0) const {
     return make_site_programs(
         run, site_settings_text(settings_, described_data(settings_.data)),
         [folder = path("site-" + std::to_string(k))](const std::string&, const RunSettings& said) {
@@ -50,12 +50,19 @@ class SiteProgram : public Scratch {
         },
         {.memory = path("memory-" + std::to_string(k)), .min_examples = min_examples});
   }
+  NodeProgramFactory site(int k, const std::string& run = kRun, Index min_examples = 0) const {
+    return programs_of(k, run, min_examples).make;
+  }
 
   /// Hands each node to the program of its own site.
   class AllSites : public NodeProgram {
    public:
     explicit AllSites(std::vector<std::unique_ptr<NodeProgram>> sites) : sites_(std::move(sites)) {}
-    Answer run(const NodeCall& call) override { return sites_[static_cast<std::size_t>(call.to.node)]->run(call); }
+    Answer run(const NodeCall& call) override {
+      longest = std::max(longest, encoded_size(call.to) + encoded_size(call.request));
+      return sites_[static_cast<std::size_t>(call.to.node)]->run(call);
+    }
+    inline static std::uint64_t longest = 0;  // request
 
    private:
     std::vector<std::unique_ptr<NodeProgram>> sites_;
@@ -140,6 +147,24 @@ TEST_F(SiteProgram, RefusesWhatWasNotAnnounced) {
                "node another folder for its memory",
                [&] { site(0); });
   site(0, std::string(64, 'b'));  // another run
+}
+
+TEST_F(SiteProgram, KnowsHowLongARequestCanBe) {
+  settings_.federation.algorithm = "scaffold";
+  settings_.federation.local.steps = 2;
+  for (const PredictorScope scope : {PredictorScope::kLocal, PredictorScope::kFederated})
+    for (const char* net : {"logistic", "mlp"}) {
+      settings_.federation.ratio.predictor = scope;
+      settings_.federation.ratio.net.name = net;
+      settings_.federation.ratio.rounds = 2;
+      for (const char* memory : {"memory-0", "memory-1", "memory-2"}) std::filesystem::remove_all(path(memory));
+      AllSites::longest = 0;
+      const std::uint64_t most = programs_of(0).most_request_bytes;
+      run_sites();
+      constexpr std::uint64_t kSlack = 1 << 20;
+      EXPECT_LE(AllSites::longest, most - kSlack) << net;
+      EXPECT_LE(most, 2 * kSlack + 4 * AllSites::longest) << net;
+    }
 }
 
 TEST_F(SiteProgram, RefusesAnotherNumberOfNodes) {

@@ -116,15 +116,17 @@ class ProgramMaker {
   ProgramMaker(SiteDataSource source, SiteTerms terms, std::optional<NodeIdentity> identity)
       : source_(std::move(source)), terms_(std::move(terms)), identity_(std::move(identity)) {}
 
-  NodeProgramFactory make(const RunCard& card) {
+  GrpcPrograms make(const RunCard& card) {
     try {
-      NodeProgramFactory made = make_site_programs(card.run, card.settings, source_, terms_);
-      if (identity_)
-        made = with_masks(
-            std::move(made), [this](Index) -> const NodeIdentity& { return *identity_; }, card.run);
+      SitePrograms made = make_site_programs(card.run, card.settings, source_, terms_);
+      if (identity_) {
+        made.make = with_masks(
+            std::move(made.make), [this](Index) -> const NodeIdentity& { return *identity_; }, card.run);
+        made.most_request_bytes += most_masking_bytes(made.nodes);
+      }
       const std::lock_guard lock(mutex_);
       failure_.reset();
-      return made;
+      return {std::move(made.make), made.most_request_bytes};
     } catch (const SiteError& error) {
       note(error.reworded(error.what() + advice_of(error)));
       throw;

@@ -5,10 +5,14 @@
 #include <algorithm>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/calibration/calibration_objective.hpp"
+#include "labelshift/core/calibration/pooled_calibration.hpp"
 #include "labelshift/data/files/sha256.hpp"
 #include "labelshift/data/files/text_lines.hpp"
 #include "labelshift/engine/tasks.hpp"
 #include "labelshift/experiments/site_settings.hpp"
+#include "labelshift/federation/algorithms.hpp"
+#include "labelshift/federation/model_schema.hpp"
 #include "labelshift/federation/node_program.hpp"
 
 namespace labelshift {
@@ -49,6 +53,29 @@ void check_same_settings(const std::string& memory, const std::string& settings)
 bool has_too_few(const SiteNode& node, Index classes, Index least) {
   const std::vector<Index> counts = class_counts(node.data.train->labels, node.data.train_rows, classes);
   return std::any_of(counts.begin(), counts.end(), [&](Index count) { return count < least; });
+}
+
+/// The most bytes of a request: the weights of a net and, for what comes with them, the largest fields of all tasks of
+/// engine/tasks.hpp together, as if one had them all.
+std::uint64_t most_request_bytes(const RunSettings& run, const ExampleShape& shape) {
+  constexpr std::uint64_t kSlack = std::uint64_t{1} << 20;  // names of classes, and all that is short
+  const FederationSettings& settings = run.federation;
+  const Index m = std::ssize(run.data.classes);
+  const auto net_of = [&](const NetChoice& choice) {
+    return make_net({.name = choice.name, .settings = choice.settings, .shape = shape, .classes = m}, /*seed=*/0);
+  };
+  const auto model = net_of(settings.model);
+  const auto algorithm = make_algorithm({settings, *model, run.data.nodes});
+  Index weights = algorithm->request_parts().size();
+  if (settings.ratio.estimated())
+    weights = std::max(weights, SharedWeights(*net_of(settings.ratio.net), /*batch_norms=*/true).size());
+  const Index p = CalibrationParameters(pooled_kind(m), m).size();
+  const Index fits = std::ssize(pooled_path()) * (kPooledFolds + 1);
+  const Index numbers = 10 * m + 3 * m * m + p * p                      // TargetTogether, Evaluate, Mixture
+                        + m * (kPooledFolds + 1) + fits * (p + 1)       // Calibrate
+                        + shape.channels * shape.height * shape.width;  // Agree
+  return kSlack + model_schema(*model, *algorithm).size() + static_cast<std::uint64_t>(weights) * sizeof(float) +
+         static_cast<std::uint64_t>(numbers) * sizeof(double);
 }
 
 /// What all programs of a run share.
@@ -122,8 +149,8 @@ class SiteProgram : public NodeProgram {
 
 }  // namespace
 
-NodeProgramFactory make_site_programs(const std::string& run, const std::string& settings, const SiteDataSource& data,
-                                      const SiteTerms& terms) {
+SitePrograms make_site_programs(const std::string& run, const std::string& settings, const SiteDataSource& data,
+                                const SiteTerms& terms) {
   check_run_name(run);
   auto made = std::make_shared<SiteRun>();
   made->name = run;
@@ -135,7 +162,12 @@ NodeProgramFactory make_site_programs(const std::string& run, const std::string&
   made->without_tests = made->node.data;
   made->without_tests.test_rows.clear();
   made->withholds = has_too_few(made->node, std::ssize(made->settings.data.classes), terms.min_examples);
-  return [shared = std::shared_ptr<const SiteRun>(std::move(made))] { return std::make_unique<SiteProgram>(shared); };
+  const Index nodes = made->settings.data.nodes;
+  const std::uint64_t most = most_request_bytes(made->settings, made->node.data.train->shape);
+  return {.make = [shared = std::shared_ptr<const SiteRun>(
+                       std::move(made))] { return std::make_unique<SiteProgram>(shared); },
+          .most_request_bytes = most,
+          .nodes = nodes};
 }
 
 }  // namespace labelshift

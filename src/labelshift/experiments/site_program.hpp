@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -20,6 +21,13 @@ struct SiteTerms {
 /// Gives the data of a site for a run whose settings were read and checked.
 using SiteDataSource = std::function<SiteNode(const std::string& run, const RunSettings& settings)>;
 
+/// Programs of a run, and the most bytes that an honest coordinator asks of them at a time, without masks.
+struct SitePrograms {
+  NodeProgramFactory make;
+  std::uint64_t most_request_bytes;
+  Index nodes;  // K
+};
+
 /// For an engine's node: programs that do the work of one node of a run, as the coordinator announced it. Data stay in
 /// this process: what leaves is what engine/tasks.hpp lists.
 ///
@@ -28,7 +36,7 @@ using SiteDataSource = std::function<SiteNode(const std::string& run, const RunS
 ///
 /// Throws Error{kPeer} for a run or settings that cannot be, or are not those that the site remembers of this run; what
 /// `data` throws.
-NodeProgramFactory make_site_programs(const std::string& run, const std::string& settings, const SiteDataSource& data,
-                                      const SiteTerms& terms);
+SitePrograms make_site_programs(const std::string& run, const std::string& settings, const SiteDataSource& data,
+                                const SiteTerms& terms);
 
 }  // namespace labelshift

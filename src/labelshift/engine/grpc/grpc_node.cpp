@@ -65,6 +65,12 @@ class Stream : public grpc::ClientBidiReactor<ByteBuffer, ByteBuffer>, public st
     context_.TryCancel();
   }
   bool is_open() const { return open_; }
+  /// Reads nothing that comes after what is being handled, until it goes on.
+  void hold() { held_ = true; }
+  void go_on() {
+    held_ = false;
+    if (std::exchange(paused_, false) && open_) StartRead(&read_);
+  }
   Seat& seat() { return seat_; }
   /// What kept it for gRPC.
   std::shared_ptr<Stream> hand_over() { return std::move(self_); }
@@ -99,12 +105,15 @@ class Stream : public grpc::ClientBidiReactor<ByteBuffer, ByteBuffer>, public st
   ByteBuffer read_, written_;
   std::deque<ByteBuffer> queue_;
   bool open_ = true, writing_ = false;
+  bool held_ = false, paused_ = false;  // and reading has stopped for it
 };
 
 /// The programs of a run, for all workers.
 struct RunPrograms {
   explicit RunPrograms(RunCard card_) : card(std::move(card_)) {}
   const RunCard card;
+  std::optional<std::uint64_t> most_bytes;  // of a request, once they are made; under the host's lock
+  bool wanted = false;                      // before a request is read; the same
   std::mutex mutex;
   NodeProgramFactory make;  // once it is needed
 };
@@ -115,7 +124,9 @@ struct Job {
   Index node;
   peer::RequestHead head;
   std::shared_ptr<RunPrograms> programs;
-  peer::Assembly own, shared;  // until it is begun
+  peer::Assembly own, shared;      // until it is begun
+  std::exception_ptr broken = {};  // there are no programs to answer it: its pieces are thrown away
+  std::uint64_t unread = 0;        // bytes of these
   std::atomic<bool> cancelled = false;
   bool queued = false;
   // What came of it, to be sent, again if need be.
@@ -142,8 +153,9 @@ struct Seat {
   bool refused = false;                      // and it was the coordinator who said so
   std::optional<peer::Card> card;
   std::shared_ptr<RunPrograms> programs;
-  std::shared_ptr<Job> incoming;  // a request that has not come whole
-  std::shared_ptr<Job> job;       // the last that has
+  std::optional<peer::RequestHead> held;  // of a request that waits for its programs to say how long it can be
+  std::shared_ptr<Job> incoming;          // a request that has not come whole
+  std::shared_ptr<Job> job;               // the last that has
 };
 
 class NodeHost {
@@ -173,9 +185,12 @@ class NodeHost {
 
   void connect(Seat& seat);
   void drop(Seat& seat);
+  void begin(Seat& seat, const peer::RequestHead& head);
+  void begin_held(const std::shared_ptr<RunPrograms>& programs, const std::exception_ptr& failure);
   void enqueue(std::shared_ptr<Job> job);
   void fail(std::exception_ptr why);
   void work(const std::stop_token& stop);
+  std::unique_ptr<NodeProgram> make_program(RunPrograms& programs);
   void answer(Job& job, NodeProgram& program);
   void refuse(Job& job, const NodeFailure& failure);
   void send(Job& job);
@@ -191,8 +206,9 @@ class NodeHost {
   std::condition_variable changed_;
   std::condition_variable_any job_there_;
   std::vector<std::unique_ptr<Seat>> seats_;
-  std::vector<std::shared_ptr<Stream>> ended_;  // to be destroyed by the thread that serves, not by gRPC's
-  std::size_t streams_ = 0;                     // that have not ended
+  std::vector<std::shared_ptr<Stream>> ended_;       // to be destroyed by the thread that serves, not by gRPC's
+  std::size_t streams_ = 0;                          // that have not ended
+  std::deque<std::shared_ptr<RunPrograms>> wanted_;  // to be made
   std::deque<std::shared_ptr<Job>> jobs_;
   std::exception_ptr failure_;
   bool dial_ = false;  // others may
@@ -211,10 +227,12 @@ void Stream::OnReadDone(bool good) {
   const std::lock_guard lock(host_.mutex());
   read_.Clear();
   if (!open_) return;
-  if (good)
-    StartRead(&read_);
-  else
+  if (!good)
     close();
+  else if (held_)
+    paused_ = true;
+  else
+    StartRead(&read_);
 }
 
 void Stream::OnWriteDone(bool good) {
@@ -282,6 +300,7 @@ void NodeHost::stop_work() {
       if (seat->job) seat->job->cancelled = true;
       if (seat->stream) seat->stream->cut();
     }
+    wanted_.clear();
     jobs_.clear();
   }
   workers_.clear();
@@ -376,6 +395,7 @@ void NodeHost::lost(Stream& stream, const grpc::Status& status) {
   Seat& seat = stream.seat();
   if (seat.stream.get() == &stream) {
     seat.stream.reset();
+    seat.held.reset();
     seat.incoming.reset();
     seat.attending = false;
     const bool attended = std::exchange(seat.accepted, false);
@@ -448,6 +468,10 @@ void NodeHost::accepted(Stream& stream) {
   changed_.notify_all();
 }
 
+std::string broken_protocol(const std::string& why) {
+  return "the coordinator does not keep to the protocol: " + printable(why);
+}
+
 void NodeHost::came(Stream& stream, const ByteBuffer& buffer) {
   std::string why;
   try {
@@ -467,12 +491,13 @@ void NodeHost::came(Stream& stream, const ByteBuffer& buffer) {
     why = error.what();
   }
   const std::lock_guard lock(mutex_);
-  stream.reason = "the coordinator does not keep to the protocol: " + printable(why);
+  stream.reason = broken_protocol(why);
   stream.cut();
 }
 
 /// Forgets what it was asked.
 void NodeHost::drop(Seat& seat) {
+  seat.held.reset();
   seat.incoming.reset();
   if (seat.job) seat.job->cancelled = true;
   std::erase(jobs_, seat.job);
@@ -501,21 +526,70 @@ void NodeHost::handle(Seat& seat, peer::Card& card) {
   seat.attending = true;
 }
 
+/// Whether a request is longer than that.
+bool exceeds(const peer::RequestHead& head, std::uint64_t most) {
+  return head.own_size > most || head.size > most - head.own_size;
+}
+
 void NodeHost::handle(Seat& seat, peer::RequestHead& head) {
-  if (seat.incoming) throw Error(ErrorKind::kPeer, "it begins a request before the last has ended");
+  if (seat.incoming && !seat.incoming->broken)
+    throw Error(ErrorKind::kPeer, "it begins a request before the last has ended");
   if (head.call.run != seat.card->run.run)
     throw Error(ErrorKind::kPeer,
                 fmt::format("it asks for run {}, but announced {}", shown(head.call.run), shown(seat.card->run.run)));
   if (head.own_size == 0 || head.size == 0) throw Error(ErrorKind::kPeer, "it announces a request of 0 bytes");
-  peer::Assembly own(head.own_size, head.own_checksum, settings_.most_bytes);
-  peer::Assembly shared(head.size, head.checksum, settings_.most_bytes - head.own_size);
+  if (seat.programs->most_bytes || !exceeds(head, kMostBytesAtFirst) || exceeds(head, settings_.most_bytes))
+    return begin(seat, head);
+  seat.held = head;
+  seat.stream->hold();
+  if (std::exchange(seat.programs->wanted, true)) return;
+  wanted_.push_back(seat.programs);
+  job_there_.notify_one();
+}
+
+void NodeHost::begin(Seat& seat, const peer::RequestHead& head) {
+  const std::uint64_t most = std::min(settings_.most_bytes, seat.programs->most_bytes.value_or(settings_.most_bytes));
+  peer::Assembly own(head.own_size, head.own_checksum, most);
+  peer::Assembly shared(head.size, head.checksum, most - head.own_size);
   seat.incoming.reset(new Job{seat, seat.card->node, head, seat.programs, std::move(own), std::move(shared)});
+}
+
+/// Goes on with the requests that waited for these programs. Where there are none, the reason is the answer at once,
+/// and what comes of the request is forgotten.
+void NodeHost::begin_held(const std::shared_ptr<RunPrograms>& programs, const std::exception_ptr& failure) {
+  programs->wanted = false;
+  for (const auto& seat : seats_) {
+    if (seat->programs != programs || !seat->held) continue;
+    const peer::RequestHead head = *std::exchange(seat->held, std::nullopt);
+    try {
+      begin(*seat, head);
+    } catch (const std::exception& error) {
+      seat->stream->reason = broken_protocol(error.what());
+      seat->stream->cut();
+      continue;
+    }
+    if (failure) {
+      const std::shared_ptr<Job> job = seat->incoming;
+      job->broken = failure;
+      job->unread = head.own_size + head.size;
+      drop(*seat);
+      seat->incoming = seat->job = job;
+      enqueue(job);
+    }
+    seat->stream->go_on();
+  }
 }
 
 void NodeHost::handle(Seat& seat, peer::Piece& piece) {
   const std::shared_ptr<Job> job = seat.incoming;
-  if (!job || job->head.call != piece.call || piece.own == job->own.complete())
+  if (!job || job->head.call != piece.call ||
+      (job->broken ? piece.data.size() > job->unread : piece.own == job->own.complete()))
     throw Error(ErrorKind::kPeer, "it sends a piece of nothing that it announced");
+  if (job->broken) {
+    job->unread -= piece.data.size();
+    if (job->unread == 0) seat.incoming.reset();
+    return;
+  }
   (piece.own ? job->own : job->shared).add(piece.offset, std::move(piece.data));
   if (!job->shared.complete()) return;
   seat.incoming.reset();
@@ -555,12 +629,47 @@ void NodeHost::fail(std::exception_ptr why) {
   changed_.notify_all();
 }
 
+std::unique_ptr<NodeProgram> NodeHost::make_program(RunPrograms& programs) {
+  const std::lock_guard once(programs.mutex);
+  if (!programs.make) {
+    GrpcPrograms made = make_programs_(programs.card);
+    programs.make = std::move(made.make);
+    const std::lock_guard lock(mutex_);
+    programs.most_bytes = made.most_bytes;
+  }
+  return programs.make();
+}
+
 void NodeHost::work(const std::stop_token& stop) {
   bool prepared = false;
   std::shared_ptr<RunPrograms> of;  // whose program this worker has
   std::unique_ptr<NodeProgram> program;
+  const auto have_program = [&](const std::shared_ptr<RunPrograms>& wanted) {
+    if (!prepared) {
+      use_blas_threads(blas_threads_);
+      if (settings_.prepare_thread) settings_.prepare_thread();
+      prepared = true;
+    }
+    if (of != wanted) program.reset();
+    of = wanted;
+    if (!program) program = make_program(*of);
+  };
   std::unique_lock lock(mutex_);
-  while (job_there_.wait(lock, stop, [this] { return !jobs_.empty(); })) {
+  while (job_there_.wait(lock, stop, [this] { return !jobs_.empty() || !wanted_.empty(); })) {
+    if (!wanted_.empty()) {
+      const std::shared_ptr<RunPrograms> wanted = std::move(wanted_.front());
+      wanted_.pop_front();
+      lock.unlock();
+      std::exception_ptr failure;
+      try {
+        have_program(wanted);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      lock.lock();
+      begin_held(wanted, failure);
+      continue;
+    }
     const std::shared_ptr<Job> job = std::move(jobs_.front());
     jobs_.pop_front();
     job->queued = false;
@@ -569,18 +678,8 @@ void NodeHost::work(const std::stop_token& stop) {
     try {
       if (!answered) {
         try {
-          if (!prepared) {
-            use_blas_threads(blas_threads_);
-            if (settings_.prepare_thread) settings_.prepare_thread();
-            prepared = true;
-          }
-          if (of != job->programs) program.reset();
-          of = job->programs;
-          if (!program) {
-            const std::lock_guard once(of->mutex);
-            if (!of->make) of->make = make_programs_(of->card);
-            program = of->make();
-          }
+          if (job->broken) std::rethrow_exception(job->broken);
+          have_program(job->programs);
           answer(*job, *program);
         } catch (...) {
           program.reset();  // who knows in what state it was left

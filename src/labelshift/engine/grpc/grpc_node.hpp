@@ -1,9 +1,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "labelshift/engine/engine.hpp"
@@ -23,7 +26,7 @@ struct GrpcNodeSettings {
   unsigned workers = 1;         // threads that answer, for all seats
   std::function<void()> prepare_thread;               // called on each of them before it computes anything
   std::string sent_log;                               // a file to which all that leaves is appended; empty: none
-  std::uint64_t most_bytes = std::uint64_t{1} << 32;  // of a request
+  std::uint64_t most_bytes = std::uint64_t{1} << 32;  // of a request, whatever its programs allow
   std::chrono::milliseconds first_pause{200};         // before it connects again; doubled each time, with jitter
   std::chrono::milliseconds longest_pause{10'000};    // the most it is doubled to
   std::chrono::milliseconds give_up_after{600'000};   // that the coordinator could not be reached
@@ -33,9 +36,20 @@ struct GrpcNodeSettings {
   GrpcLog log;                                 // connected, lost, refused and why
 };
 
+/// The programs of a run, one for each worker, and the most bytes that a request of it can have.
+struct GrpcPrograms {
+  GrpcPrograms(NodeProgramFactory make_, std::uint64_t most_bytes_ = std::numeric_limits<std::uint64_t>::max())
+      : make(std::move(make_)), most_bytes(most_bytes_) {}
+  NodeProgramFactory make;
+  std::uint64_t most_bytes;
+};
+
+/// Until the programs of a run are there and say how long its requests can be. A longer one is not read before that.
+inline constexpr std::uint64_t kMostBytesAtFirst = std::uint64_t{1} << 20;
+
 /// Called when a run is announced and a node of this process is first asked for it; what it throws is the node's
-/// answer. The factory makes one program for each worker.
-using GrpcProgramMaker = std::function<NodeProgramFactory(const RunCard& card)>;
+/// answer.
+using GrpcProgramMaker = std::function<GrpcPrograms(const RunCard& card)>;
 
 enum class GrpcEnd {
   kFinished,  // the coordinator said that nothing more is to do, to every seat

@@ -186,6 +186,11 @@ std::unique_ptr<Engine> with_masks(Engine& engine, MaskingSettings settings) {
   return std::make_unique<MaskedEngine>(engine, std::move(settings));
 }
 
+std::uint64_t most_masking_bytes(Index nodes) {
+  constexpr std::uint64_t kMostNameBytes = 256, kSlack = 1024;
+  return kSlack + static_cast<std::uint64_t>(nodes) * (kMostOfferBytes + kMostNameBytes);
+}
+
 NodeProgramFactory with_masks(NodeProgramFactory make_program, IdentityOf identity_of, std::string run) {
   auto keys = std::make_shared<WaitingKeys>(std::move(identity_of), std::move(run));
   return [make_program = std::move(make_program), keys = std::move(keys)] {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,6 +24,9 @@ struct MaskingSettings {
 /// are. Where words are asked for and a node fails, all have failed: nothing can be read without it. Their terms'
 /// `check_words` is not called.
 std::unique_ptr<Engine> with_masks(Engine& engine, MaskingSettings settings);
+
+/// The most bytes by which masks of so many nodes make a request longer: what the others offer comes with it.
+std::uint64_t most_masking_bytes(Index nodes);
 
 /// Who a node of this process is.
 using IdentityOf = std::function<const NodeIdentity&(Index node)>;
