@@ -20,7 +20,7 @@ class GrpcUnderFaults : public testing::Test {
  protected:
   static constexpr Index kNodes = 3;
 
-  GrpcUnderFaults() {
+  explicit GrpcUnderFaults(std::chrono::milliseconds keepalive = 1s) : keepalive_(keepalive) {
     engine_->announce({.run = "run"});
     request_.weights.assign(100'000, 0.25F);
     terms_.weights = request_.weights.size();
@@ -41,8 +41,8 @@ class GrpcUnderFaults : public testing::Test {
     return std::make_unique<ServedNodes>(
         GrpcNodeSettings{.connect = k == 0 ? engine_->address() : proxy_.address(),
                          .seats = {{.tls = authority_.node(node_names(kNodes)[static_cast<std::size_t>(k)])}},
-                         .keepalive = 1s,
-                         .keepalive_timeout = 1s},
+                         .keepalive = keepalive_,
+                         .keepalive_timeout = keepalive_},
         work);
   }
   void start(const Work& work = rough_answer) {
@@ -65,12 +65,14 @@ class GrpcUnderFaults : public testing::Test {
     }
   }
 
+  const std::chrono::milliseconds keepalive_;
   TestAuthority authority_;
   Lines lines_;
-  std::unique_ptr<GrpcEngine> engine_ = make_grpc_engine({.tls = authority_.coordinator(),
-                                                          .names = node_names(kNodes),
-                                                          .limits = {.keepalive = 1s, .keepalive_timeout = 1s},
-                                                          .log = lines_.log()});
+  std::unique_ptr<GrpcEngine> engine_ =
+      make_grpc_engine({.tls = authority_.coordinator(),
+                        .names = node_names(kNodes),
+                        .limits = {.keepalive = keepalive_, .keepalive_timeout = keepalive_},
+                        .log = lines_.log()});
   FaultyProxy proxy_{engine_->address()};
   std::vector<std::unique_ptr<ServedNodes>> nodes_;
   Request request_ = kRequest;
@@ -84,7 +86,13 @@ TEST_F(GrpcUnderFaults, DelayedBytesGiveTheSameBits) {
   EXPECT_EQ(proxy_.connections, 2);
 }
 
-TEST_F(GrpcUnderFaults, AThrottledConnectionGivesTheSameBits) {
+/// Where a probe may wait behind the bytes of a message.
+class GrpcThrottled : public GrpcUnderFaults {
+ protected:
+  GrpcThrottled() : GrpcUnderFaults(20s) {}
+};
+
+TEST_F(GrpcThrottled, AConnectionGivesTheSameBits) {
   start();
   proxy_.bytes_a_second = 1'000'000;
   expect_bits_of_one_process(2);

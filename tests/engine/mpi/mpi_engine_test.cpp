@@ -76,7 +76,7 @@ TEST(OverMpiOnce, ARankThatWorksLongerThanTheDeadlineIsWaitedFor) {
 TEST(OverMpiOnce, ASilentRankEndsTheJobWithItsNumber) {
   const JobResult result = job("silent", 3);
   EXPECT_EQ(result.status, 4) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("error: rank 2 sent nothing for 2s in round 5; look whether its machine is up"));
+  EXPECT_THAT(result.output, HasSubstr("error: rank 2 sent nothing for 5s in round 5; look whether its machine is up"));
 }
 
 TEST(OverMpiOnce, AKilledRankEndsTheJob) {

@@ -162,7 +162,7 @@ Scenario scenario(const std::string& name) {
                   return rough_answer(call);
                 },
             .ask = [](Engine& engine) { engine.run(kRequest, cohort_of(kAll), kTerms); },
-            .settings = {.deadline = 2s}};
+            .settings = {.deadline = 5s}};
   if (name == "killed")
     return {.work =
                 [](const NodeCall& call) {
