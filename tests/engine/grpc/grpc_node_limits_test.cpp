@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "tests/engine/grpc/federation.hpp"
 #include "tests/engine/grpc/raw_peers.hpp"
 #include "tests/engine/grpc/scripted_requests.hpp"
@@ -96,6 +98,86 @@ TEST(GrpcNodeWithoutPrograms, SaysAtOnceWhyWhenALongRequestBegins) {
   EXPECT_THAT(failure.sentence, HasSubstr("there is no model here"));
   EXPECT_EQ(answered(coordinator), (std::vector<std::uint64_t>{2}));
   EXPECT_EQ(coordinator.visits(), 1);
+}
+
+/// A request that a node does not take, and what it says of it to the coordinator and in its own log.
+struct Refused {
+  const char* name;
+  std::vector<std::string> messages;
+  const char* why;
+
+  friend void PrintTo(const Refused& refused, std::ostream* out) { *out << refused.name; }
+};
+
+std::vector<Refused> refused_requests() {
+  const peer::CallId call{"run", 1, 5};
+  const auto of_weights = [&](float weight) {
+    return request_messages({.task = 3, .round = 5, .weights = {1.0F, weight}}, {.node = 0}, call);
+  };
+  std::vector<std::string> damaged = of_weights(2.0F);
+  damaged.back()[damaged.back().size() - 1] ^= 1;
+  return {
+      {"NaN", of_weights(std::nanf("")), "a message has a number that is not finite"},
+      {"Infinity", of_weights(-INFINITY), "a message has a number that is not finite"},
+      {"Damaged", damaged, "a message has another checksum than was announced"},
+      {"OfAnotherNode", request_messages({.round = 5}, {.node = 1}, call), "it was asked as node 2, but was told"},
+      {"OfAnotherRound", request_messages({.round = 6}, {.node = 0}, call), "it was asked for round 6 in a message of"},
+  };
+}
+
+class ARefusedRequest : public testing::TestWithParam<Refused> {};
+
+TEST_P(ARefusedRequest, IsAFailureAndALineOfTheLog) {
+  const RawCoordinator coordinator(in_turn({{kAnnounced}, GetParam().messages}));
+  std::atomic<int> calls = 0;
+  ServedNodes node({.connect = coordinator.address(), .seats = plain_seats(1)}, [&](const NodeCall&) {
+    ++calls;
+    return Answer{};
+  });
+  node.lines.await_line(std::string("node-0: refused a request of round 5: ") + GetParam().why);
+  await([&] { return !coordinator.came().empty(); }, "the coordinator was told");
+  EXPECT_THAT(std::get<peer::Failure>(coordinator.came()[0]).sentence, HasSubstr(GetParam().why));
+  EXPECT_EQ(calls, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engine, ARefusedRequest, testing::ValuesIn(refused_requests()),
+                         [](const auto& refused) { return std::string(refused.param.name); });
+
+TEST(GrpcNodeRefusals, FillNoLogAndNoTerminal) {
+  const auto engine = make_grpc_engine({.names = node_names(1)});
+  engine->announce({.run = "run"});
+  ServedNodes node({.connect = engine->address(), .seats = plain_seats(1)},
+                   [](const NodeCall&) -> Answer { throw Error(ErrorKind::kPeer, "\x1b[1m what it was told"); });
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 100; ++i) engine->run(kRequest, first(1), kTerms, {.give_up = std::chrono::seconds(30)});
+  node.lines.await_line("node-0: refused a request of round 5: \\x1b[1m what it was told");
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  EXPECT_LE(node.lines.count("refused a request"), 20 + static_cast<int>(seconds) + 1);  // one a second after 20
+  EXPECT_EQ(node.lines.count("\x1b"), 0);
+}
+
+TEST(GrpcNode, TakesNoQuestionASecondTimeOnOneStream) {
+  // What may be repeated is the last question alone, which is answered by what was computed.
+  const RawCoordinator coordinator(in_turn({{kAnnounced}, asked(10, 7), asked(10, 7), asked(10, 8), asked(10, 7)}));
+  ServedNodes node({.connect = coordinator.address(), .seats = plain_seats(1)},
+                   [&](const NodeCall&) { return Answer{}; });
+  node.lines.await_line("it asks question 7 again, after question 8;");
+  EXPECT_EQ(node.lines.count("it asks question 7 again, after question 7"), 0);
+}
+
+TEST(GrpcNode, TakesNoOtherRequestUnderTheSameSerial) {
+  const RawCoordinator coordinator(in_turn({{kAnnounced}, asked(10, 7), asked(11, 7)}));
+  ServedNodes node({.connect = coordinator.address(), .seats = plain_seats(1)},
+                   [&](const NodeCall&) { return Answer{}; });
+  node.lines.await_line("it asks question 7 again, after question 7;");
+}
+
+TEST(GrpcNode, ComputesNothingForAQuestionThatWasCancelledAndComesAgain) {
+  const RawCoordinator coordinator(
+      in_turn({{kAnnounced}, asked(10, 7), {said(peer::Cancel{{"run", 7, 5}})}, asked(10, 7)}));
+  ServedNodes node({.connect = coordinator.address(), .seats = plain_seats(1)},
+                   [&](const NodeCall&) { return Answer{}; });
+  node.lines.await_line("it asks question 7 again, after question 7;");
 }
 
 }  // namespace

@@ -153,6 +153,7 @@ struct Seat {
   bool refused = false;                      // and it was the coordinator who said so
   std::optional<peer::Card> card;
   std::shared_ptr<RunPrograms> programs;
+  std::uint64_t serial = 0;               // of the last request on this stream; 0: none
   std::optional<peer::RequestHead> held;  // of a request that waits for its programs to say how long it can be
   std::shared_ptr<Job> incoming;          // a request that has not come whole
   std::shared_ptr<Job> job;               // the last that has
@@ -395,6 +396,7 @@ void NodeHost::lost(Stream& stream, const grpc::Status& status) {
   Seat& seat = stream.seat();
   if (seat.stream.get() == &stream) {
     seat.stream.reset();
+    seat.serial = 0;
     seat.held.reset();
     seat.incoming.reset();
     seat.attending = false;
@@ -537,6 +539,13 @@ void NodeHost::handle(Seat& seat, peer::RequestHead& head) {
   if (head.call.run != seat.card->run.run)
     throw Error(ErrorKind::kPeer,
                 fmt::format("it asks for run {}, but announced {}", shown(head.call.run), shown(seat.card->run.run)));
+  // A coordinator counts its questions. What it asked before is not asked again on the same stream, unless the very
+  // same is wanted that was asked last.
+  if (head.call.serial <= seat.serial && !(seat.job && seat.job->head == head))
+    throw Error(ErrorKind::kPeer, fmt::format("it asks question {} again, after question {}; it or somebody between "
+                                              "repeats what was sent before",
+                                              head.call.serial, seat.serial));
+  seat.serial = std::max(seat.serial, head.call.serial);
   if (head.own_size == 0 || head.size == 0) throw Error(ErrorKind::kPeer, "it announces a request of 0 bytes");
   if (seat.programs->most_bytes || !exceeds(head, kMostBytesAtFirst) || exceeds(head, settings_.most_bytes))
     return begin(seat, head);
@@ -730,6 +739,10 @@ void NodeHost::refuse(Job& job, const NodeFailure& failure) {
   job.sentence = failure.sentence.empty() ? "it stopped" : failure.sentence.substr(0, peer::kMostSentenceBytes);
   job.first = peer::encode(peer::FromNode(peer::Failure{job.head.call, failure.kind, failure.remedy, job.sentence}));
   job.messages = {peer::to_buffer(job.first)};
+  if (!job.cancelled &&
+      failure.kind == ErrorKind::kPeer)  // as often as a coordinator likes, so it counts as a stranger
+    log_->of_stranger(fmt::format("{}: refused a request of round {}: {}", job.seat.name, job.head.call.round,
+                                  printable(job.sentence)));
 }
 
 /// Sends what came of a job, if anybody still wants it. It is logged first.
