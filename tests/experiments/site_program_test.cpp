@@ -68,7 +68,8 @@ class SiteProgram : public Scratch {
     std::vector<std::unique_ptr<NodeProgram>> sites_;
   };
 
-  FederationState run_sites(Index min_examples_of_last = 0, const std::string& hello = kRun) const {
+  FederationState run_sites(Index min_examples_of_last = 0, const std::string& hello = kRun,
+                            const std::string& digest = kRun) const {
     const std::vector<NodeProgramFactory> factories{site(0), site(1), site(2, kRun, min_examples_of_last)};
     const auto engine = make_in_process_engine(3,
                                                [&] {
@@ -79,7 +80,8 @@ class SiteProgram : public Scratch {
                                                },
                                                {.workers = 1});
     return run_federation(settings_.federation,
-                          {.shape = {1, 1, 2}, .class_names = settings_.data.classes, .run = hello}, *engine);
+                          {.shape = {1, 1, 2}, .class_names = settings_.data.classes, .run = hello}, *engine, {},
+                          {.settings = digest});
   }
 
   RunSettings settings_;
@@ -138,6 +140,10 @@ TEST_F(SiteProgram, RefusesWhatWasNotAnnounced) {
                "node 1: the handshake failed: this is the run \"bbbb\", and " + kRun + " was announced",
                [&] { run_sites(0, "bbbb"); });
   expect_error(ErrorKind::kPeer,
+               "node 1: the handshake failed: the coordinator goes on with the settings \"cccc\", and " + kRun +
+                   " were announced; look whether it was started with another experiment",
+               [&] { run_sites(0, kRun, "cccc"); });
+  expect_error(ErrorKind::kPeer,
                "the coordinator calls its run \"../../etc\", expected 64 hexadecimal digits; does it run this version?",
                [&] { site(0, "../../etc"); });
   site(0);
@@ -165,6 +171,32 @@ TEST_F(SiteProgram, KnowsHowLongARequestCanBe) {
       EXPECT_LE(AllSites::longest, most - kSlack) << net;
       EXPECT_LE(most, 2 * kSlack + 4 * AllSites::longest) << net;
     }
+}
+
+TEST_F(SiteProgram, IsNotHarmedByWeightsThatTheCoordinatorSends) {
+  const FederationState done = run_sites();
+  const std::unique_ptr<NodeProgram> program = site(0)();
+  const std::atomic<bool> cancelled = false;
+  Request request{.task = static_cast<std::uint32_t>(TaskKind::kTrain), .round = 5, .body = to_bytes(Train::Request{})};
+  const Addressee to{.node = 0, .counted = 4};
+  std::uint64_t serial = std::uint64_t{1} << 40;
+  const auto answer = [&](std::vector<float> weights) {
+    request.weights = std::move(weights);
+    return program->run({to, request, ++serial, cancelled});
+  };
+  const std::size_t p = done.parameters.size();
+  const Answer expected = answer(done.parameters);
+  for (const float huge : {std::numeric_limits<float>::max(), -std::numeric_limits<float>::max(), -INFINITY,
+                           std::nanf("")}) {  // an engine refuses the last two before
+    try {
+      EXPECT_EQ(answer(std::vector<float>(p, huge)).weights.size(), p);
+    } catch (const Error&) {
+      // The node may also say that it cannot train with these.
+    }
+  }
+  expect_error(ErrorKind::kPeer, fmt::format("a message has {} weights, expected {}", p + 1, p),
+               [&] { answer(std::vector<float>(p + 1)); });
+  EXPECT_EQ(answer(done.parameters).weights, expected.weights);  // to the bit
 }
 
 TEST_F(SiteProgram, RefusesAnotherNumberOfNodes) {

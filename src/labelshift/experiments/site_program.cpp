@@ -138,6 +138,14 @@ class SiteProgram : public NodeProgram {
     if (hello.run != run_->name)
       throw Error(ErrorKind::kPeer, fmt::format("the handshake failed: this is the run {}, and {} was announced",
                                                 excerpt(hello.run), run_->name));
+    // The digest is of all that the coordinator was told, with paths of its own that no node sees, so it cannot be
+    // computed from the settings that were announced. A run is called by it (experiments/federation_run.cpp), which is
+    // what a node can check; that the announced settings stay what they were is check_same_settings().
+    if (hello.settings != run_->name)
+      throw Error(ErrorKind::kPeer,
+                  fmt::format("the handshake failed: the coordinator goes on with the settings {}, and {} were "
+                              "announced; look whether it was started with another experiment",
+                              excerpt(hello.settings), run_->name));
     if (hello.nodes != run_->settings.data.nodes)
       throw Error(ErrorKind::kPeer, fmt::format("the handshake failed: there are {} nodes, and {} were announced",
                                                 hello.nodes, run_->settings.data.nodes));
