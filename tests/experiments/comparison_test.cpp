@@ -217,7 +217,7 @@ TEST_F(ComparisonTest, GoesOnWhereARowFails) {
   ASSERT_EQ(summary["failures"].size(), 2u);
   EXPECT_EQ(summary["failures"][0]["row"], "Diverges");
   EXPECT_EQ(summary["failures"][0]["seed"], 0);
-  EXPECT_THAT(summary["failures"][0]["error"].get<std::string>(), HasSubstr("the training there has run away"));
+  EXPECT_THAT(summary["failures"][0]["error"].get<std::string>(), HasSubstr("the training has run away"));
   EXPECT_TRUE(summary["rows"][0]["accuracy"]["mean"].is_null());
   EXPECT_GT(summary["rows"][2]["accuracy"]["mean"], 0.0);
   EXPECT_THAT(bytes_of(path("out/small/accuracy.svg")), testing::Not(HasSubstr("Diverges")));

@@ -164,6 +164,7 @@ TEST(Coordinator, RefusesExamplesOfANegativeSize) {
   FederationSettings settings = quick_settings();
   settings.server = {.optimiser = "sgd"};
   settings.step.rule = StepRule::kTheorem;
+  settings.step.noise = 1.0;
   EXPECT_THAT(error_of_lie(settings, TaskKind::kAgree,
                            [](Answer& answer) { answer.report = to_bytes(Agree::Report{.largest_square = -1.0}); }),
               HasSubstr("node 1: the largest square of its examples is -1, expected 0 or more"));

@@ -643,6 +643,17 @@ TEST(CheckTraining, BelievesWeightsThatANodeCanHave) {
     for (const double weight : {0.0, -1.0}) refused(weight, kind, "its answer weighs nothing");
 }
 
+TEST(CheckOwnTraining, SaysThatTheTrainingHasRunAwayAndBlamesNoPeer) {
+  const auto check = [](double weight, float value) {
+    check_own_training({.weight = weight, .loss = 1.0, .parts = {0.0F, value, 1.0F}});
+  };
+  check(1.0, -0.9e18F);
+  check(10.0, 0.9e19F);
+  for (const float value : {1.1e18F, -3e38F, std::numeric_limits<float>::infinity(), std::nanf("")})
+    expect_error_with(ErrorKind::kInput, "the training has run away: use smaller learning rates",
+                      [&] { check(1.0, value); });
+}
+
 TEST(CheckTraining, BelievesNoValueWhoseSquareIsNoFloat) {
   const auto check = [](double weight, float value, NodeWeight kind) {
     check_training({.numbers = {weight, 1.0}, .weights = {0.0F, value, 1.0F}}, kind);

@@ -77,6 +77,16 @@ std::optional<TrainingSums<double>> training_numbers(const Answer& answer) {
   return sums;
 }
 
+void check_own_training(const TrainingSums<float>& sums) {
+  const Eigen::Map<const Eigen::ArrayXf> values(sums.parts.data(), std::ssize(sums.parts));
+  const double largest = values.size() > 0 ? values.abs().maxCoeff<Eigen::PropagateNaN>() : 0.0F;
+  if (!(largest <= kLargestAnswer * sums.weight))
+    throw Error(ErrorKind::kInput,
+                fmt::format("an update has a value of size {:.4g}, expected at most {:g}; the training "
+                            "has run away: use smaller learning rates",
+                            largest / sums.weight, kLargestAnswer));
+}
+
 void check_training(const Answer& answer, NodeWeight weight) {
   const std::optional<TrainingSums<double>> numbers = training_numbers(answer);
   if (!numbers) return;  // the engine says that it is of another shape

@@ -36,6 +36,9 @@ inline constexpr double kLargestAnswer = 1e18;
 /// The numbers of an answer in training, by their names; nothing where there are more or fewer of them.
 std::optional<TrainingSums<double>> training_numbers(const Answer& answer);
 
+/// The same of what a node is about to answer: throws Error{kInput} where its own training has run away.
+void check_own_training(const TrainingSums<float>& sums);
+
 /// Of training: an answer weighs what it can, and has no value beyond kLargestAnswer times that.
 void check_training(const Answer& answer, NodeWeight weight);
 

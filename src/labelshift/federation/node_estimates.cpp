@@ -244,6 +244,7 @@ TaskAnswer<TrainPredictor> answer(NodeContext& node, const TrainPredictor::Reque
                  .loss = local.loss,
                  .parts = net.buffers().empty() ? net.take_gradient()
                                                 : predictor.shared().gather(local.update(net), net.buffers())};
+  check_own_training(answer.sums);
   return answer;
 }
 

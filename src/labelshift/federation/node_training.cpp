@@ -9,6 +9,7 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/inference/wilson.hpp"
 #include "labelshift/core/likelihood/sample_summary.hpp"
+#include "labelshift/federation/answer_checks.hpp"
 #include "labelshift/federation/mix_adaptation.hpp"
 #include "labelshift/federation/mixture_weights.hpp"
 #include "labelshift/federation/streams.hpp"
@@ -135,7 +136,9 @@ Answer answer(NodeContext& node, const Train::Request& request, const UpdateCode
                   .memory = memory,
                   .cancelled = call.cancelled};
   if (call.to.counted > 0) algorithm.node_settle(round);
-  Answer result = to_answer<Train>(algorithm.node_update(round));
+  TaskAnswer<Train> update = algorithm.node_update(round);
+  check_own_training(update.sums);
+  Answer result = to_answer<Train>(std::move(update));
   const Index parameters = node.model().shared().parameters();
   if (codec) {
     const std::uint64_t seed = node_seed(settings.seed, Stream::kCompression, node.node(), call.request.round);

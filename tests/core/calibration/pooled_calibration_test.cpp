@@ -192,6 +192,16 @@ TEST(PooledCalibration, FollowsNoCandidateThatIsMuchWorseAndChoosesTheSame) {
     }
 }
 
+TEST(PooledCalibration, TriesACandidateOnceThatManyClassesMakeOfSeveral) {
+  // No matrix is fitted to so many classes, so every strength of one is BCTS.
+  Index classes = 2;
+  while (pooled_kind(classes) == CalibrationKind::kMatrix) classes *= 2;
+  const PooledCalibration calibration(MatrixXd::Ones(classes, kPooledFolds), pooled_path());
+  ASSERT_GT(pooled_path().size(), 1U);
+  ASSERT_EQ(calibration.result().candidates.size(), 1U);
+  EXPECT_EQ(calibration.result().candidates[0].kind, CalibrationKind::kBiasCorrected);
+}
+
 TEST(PooledCalibration, TakesTheMatrixWhereItIsNeededAndThereIsEnoughToFitItTo) {
   const PooledFit many = Pooled(dealt(sample(3, 3000), 3)).fit(pooled_path());
   EXPECT_EQ(many.candidates[many.chosen].kind, CalibrationKind::kMatrix);

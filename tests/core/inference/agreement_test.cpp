@@ -52,6 +52,31 @@ TEST(PooledUncertainty, KnowsOfTheNoiseOfACalibrationThatWasFittedElsewhere) {
   }
 }
 
+TEST(PooledUncertainty, IsHowTheEstimateMovesWithEveryParameterOfACalibration) {
+  Rng rng(29, 1);
+  const GaussianSample rows = kEven.sample(500, Vector3d(0.5, 0.3, 0.2), rng);
+  const SourceSummary summary{.label_prior = Vector3d(0.2, 0.3, 0.5)};
+  const CalibrationParameters parameters(CalibrationKind::kMatrix, 3);
+  const auto estimate = [&](const VectorXd& theta) {
+    const auto calibrated = apply_calibration(parameters.expand(theta), {rows.probs});
+    return MllsSqp({.tolerance = 1e-13}).estimate(summary, {calibrated.view(), {}});
+  };
+  const auto prior = [&](const VectorXd& theta) -> VectorXd {
+    return estimate(theta).ratio.cwiseProduct(summary.label_prior);
+  };
+  const VectorXd at = parameters.identity();
+  ASSERT_GT(prior(at).minCoeff(), 0.05);  // inside of the simplex
+  const auto calibrated = apply_calibration(parameters.expand(at), {rows.probs});
+  for (Index k = 0; k < parameters.size(); ++k) {
+    const VectorXd step = 1e-4 * VectorXd::Unit(parameters.size(), k);
+    const VectorXd moved = (prior(at + step) - prior(at - step)) / 2e-4;
+    const MatrixXd covariance = VectorXd::Unit(parameters.size(), k) * VectorXd::Unit(parameters.size(), k).transpose();
+    const PooledUncertainty found = pooled_uncertainty(summary, {calibrated.view(), {}}, {rows.probs}, estimate(at),
+                                                       {CalibrationKind::kMatrix, covariance});
+    EXPECT_LE((found.of_calibration - moved * moved.transpose()).norm(), 1e-4 * (1e-3 + moved.squaredNorm())) << k;
+  }
+}
+
 TEST(PredictionAgreement, SeldomDoubtsAGoodEstimate) {
   for (const auto& path : {kBcts, pooled_path()}) {
     const Outcome found = run(kEven, kEven, Vector3d(60, 100, 300), Vector3d(0.6, 0.3, 0.1), 400, path);
