@@ -5,7 +5,8 @@
 #include <stdexcept>
 
 #include "labelshift/core/base/error.hpp"
-#include "labelshift/engine/masking/pairwise_masks.hpp"
+#include "labelshift/engine/masking/masked_request.hpp"
+#include "labelshift/engine/mpi/mpi_messages.hpp"
 #include "labelshift/engine/tasks.hpp"
 
 /// What the fuzzer and the test of its corpus do with bytes from a peer.
@@ -37,6 +38,9 @@ inline void read_message(std::span<const std::byte> bytes) {
   read_as<Answer>(bytes);
   read_as<MaskedExchange>(bytes);
   read_as<MaskOffer>(bytes);
+  read_as<MaskedRequest>(bytes);
+  read_as<MpiCall>(bytes);
+  read_as<MpiReply>(bytes);
   read_parts_of<Hello, Join, Agree, Target, Share, Assess, Ratio, TrainPredictor, HeldOut, Calibrate, TargetTogether,
                 Mixture, Train, Evaluate>(bytes);
 }

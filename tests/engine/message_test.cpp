@@ -94,6 +94,31 @@ TEST(Message, KeepsEveryBitOfItsNumbers) {
   EXPECT_EQ(back.numbers[1], 5e-324);
 }
 
+TEST(Message, UnderMasksOrBetweenRanksIsOneOfTheFuzzCorpus) {
+  const auto seed = [](const char* name) {
+    std::ifstream in(std::filesystem::path(LABELSHIFT_EXAMPLES).parent_path() / "fuzz/corpus/message" / name,
+                     std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const auto bytes = std::as_bytes(std::span(text));
+    return Bytes(bytes.begin(), bytes.end());
+  };
+  const MaskedExchange exchange{.run = "r", .serial = 5, .nodes = {"north", "south"}};
+  EXPECT_EQ(seed("masked-request.bin"),
+            to_bytes(MaskedRequest{
+                .task = 1, .body = kBytes, .exchange = exchange, .offers = {{"north", kBytes, kBytes, "PEM"}}}));
+  EXPECT_EQ(seed("mpi-call.bin"),
+            to_bytes(MpiCall{.words = 2, .numbers = 1, .cohort = {kAddressee}, .request = kRequest}));
+  const RangeSum sum{.begin = 1, .end = 2, .empty = false, .words = {7, 8}, .numbers = {0.5}, .leaf = {1.0F}};
+  const MpiReply reply{.outcome = {.sums = {sum},
+                                   .contributed = {{.node = 1, .report = kBytes}},
+                                   .failed = {{.node = 2, .kind = ErrorKind::kInput, .sentence = "no"}},
+                                   .traffic = {.down = 3, .up = 4}}};
+  EXPECT_EQ(seed("mpi-reply.bin"), to_bytes(reply));
+  expect_refused_wherever_cut_short(seed("masked-request.bin"), from_bytes<MaskedRequest>);
+  expect_refused_wherever_cut_short(seed("mpi-call.bin"), from_bytes<MpiCall>);
+  expect_refused_wherever_cut_short(seed("mpi-reply.bin"), from_bytes<MpiReply>);
+}
+
 TEST(Message, OfTheFuzzCorpusIsReadOrRefused) {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(

@@ -10,7 +10,7 @@
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/observer.hpp"
-#include "labelshift/engine/masking/pairwise_masks.hpp"
+#include "labelshift/engine/masking/masked_request.hpp"
 
 namespace labelshift {
 namespace {
@@ -18,19 +18,6 @@ namespace {
 // Far from the tasks of the protocol.
 constexpr std::uint32_t kOffer = 2000, kMasked = 2001;
 constexpr std::size_t kMostOfferBytes = 1 << 16;
-
-/// A request under masks. Its weights are those of the request that carries it.
-struct MaskedRequest {
-  std::uint32_t task = 0;
-  Bytes body;
-  MaskedExchange exchange;
-  std::vector<MaskOffer> offers;
-
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit& visit) {
-    visit(self.task, self.body, self.exchange, self.offers);
-  }
-};
 
 class MaskedEngine : public Engine {
  public:

@@ -9,6 +9,7 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/observer.hpp"
 #include "labelshift/engine/in_process/worker_pool.hpp"
+#include "labelshift/engine/mpi/mpi_messages.hpp"
 
 namespace labelshift {
 namespace {
@@ -16,30 +17,6 @@ namespace {
 using Clock = MpiContext::Clock;
 
 constexpr std::chrono::milliseconds kAliveInterval{500};
-
-/// What rank 0 tells all others.
-struct Call {
-  bool last = false;                                              // there is nothing more to do
-  std::uint64_t words = 0, numbers = 0, weights = 0, report = 0;  // AnswerTerms
-  std::vector<Addressee> cohort;                                  // the whole of it: ranges are known by who is in it
-  Request request;
-
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit& visit) {
-    visit(self.last, self.words, self.numbers, self.weights, self.report, self.cohort, self.request);
-  }
-};
-
-/// What a rank answers.
-struct Reply {
-  std::string broken;  // what went wrong with the rank itself, not with a node
-  BlockOutcome outcome;
-
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit& visit) {
-    visit(self.broken, self.outcome);
-  }
-};
 
 /// The part of a cohort that is of the block.
 std::span<const Addressee> part_of(std::span<const Addressee> cohort, NodeBlock block) {
@@ -57,7 +34,7 @@ class MpiEngine : public Engine {
   ~MpiEngine() override {
     if (lost_) return;
     try {
-      Bytes message = to_bytes(Call{.last = true});
+      Bytes message = to_bytes(MpiCall{.last = true});
       mpi_.broadcast({.serial = mpi_.next_serial()}, message, settings_.deadline);
     } catch (...) {
       mpi_.abort(4);  // nobody is left to tell
@@ -107,12 +84,12 @@ class MpiEngine : public Engine {
     const auto meanwhile = [&] {
       if (Clock::now() - told > std::chrono::milliseconds(50)) tell();
     };
-    Call call{.words = terms.words,
-              .numbers = terms.numbers,
-              .weights = terms.weights,
-              .report = terms.report,
-              .cohort = {cohort.begin(), cohort.end()},
-              .request = request};
+    MpiCall call{.words = terms.words,
+                 .numbers = terms.numbers,
+                 .weights = terms.weights,
+                 .report = terms.report,
+                 .cohort = {cohort.begin(), cohort.end()},
+                 .request = request};
     Bytes message = to_bytes(call);
     lost_ = true;  // until everybody has answered
     mpi_.broadcast({.serial = serial, .round = request.round}, message, deadline, meanwhile);
@@ -136,7 +113,7 @@ class MpiEngine : public Engine {
     lost_ = false;
     int rank = 0;
     for (const Bytes& answer : answers) {
-      auto reply = from_bytes<Reply>(answer);
+      auto reply = from_bytes<MpiReply>(answer);
       ++rank;
       if (!reply.broken.empty()) throw Error(ErrorKind::kPeer, fmt::format("rank {}: {}", rank, reply.broken));
       blocks.push_back(std::move(reply.outcome));
@@ -172,9 +149,9 @@ void serve_mpi(MpiContext& mpi, Index nodes, NodeProgramFactory make_program, co
   Bytes message;
   for (;;) {
     const MpiEnvelope envelope = mpi.await_broadcast(message, settings.most_bytes, patience);
-    const auto call = from_bytes<Call>(message);
+    const auto call = from_bytes<MpiCall>(message);
     if (call.last) return;
-    Reply reply;
+    MpiReply reply;
     Clock::time_point said = Clock::now();
     try {
       check_cohort(call.cohort, nodes);
