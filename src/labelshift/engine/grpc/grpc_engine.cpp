@@ -51,7 +51,10 @@ std::string locked_out_text(const std::string& name) {
 
 class Coordinator;
 
-/// A stream that a node opened. All but what gRPC calls is under the coordinator's lock.
+/// A stream that a node opened. All but what gRPC calls is under the coordinator's lock, except for start_write(), in
+/// which gRPC frames, encrypts and sends: with the lock that would be one node after another, and everybody's answers
+/// would wait. A write belongs to whoever was told by take() to start it. Until it is done no other is taken, so nobody
+/// else touches what is written; and the stream does not end, since finish() waits for it.
 class Session : public grpc::ServerBidiReactor<ByteBuffer, ByteBuffer>, public std::enable_shared_from_this<Session> {
  public:
   Session(Coordinator& coordinator, grpc::CallbackServerContext& context)
@@ -69,11 +72,26 @@ class Session : public grpc::ServerBidiReactor<ByteBuffer, ByteBuffer>, public s
   void OnDone() override;
 
   void send(ByteBuffer message, bool of_call) {
-    if (ending_) return;
-    queue_.push_back({std::move(message), of_call});
-    write();
+    queue(std::move(message), of_call);
+    if (take()) start_write();
   }
-  /// Forgets what has not been sent of a request.
+  void queue(ByteBuffer message, bool of_call) {
+    if (!ending_) queue_.push_back({std::move(message), of_call});
+  }
+  /// Takes the next message to be written, if there is one and none is being written: then start_write() has to follow,
+  /// at best without the lock.
+  bool take() {
+    if (writing_ || queue_.empty()) return false;
+    written_ = std::move(queue_.front().message);
+    queue_.pop_front();
+    more_ = !queue_.empty();
+    writing_ = true;
+    return true;
+  }
+  /// What another message follows at once may wait for it, so that they share a packet.
+  void start_write() { StartWrite(&written_, more_ ? grpc::WriteOptions().set_buffer_hint() : grpc::WriteOptions()); }
+  /// Forgets what has not been sent of a request. Something has to be sent after it, for which what is being written
+  /// may wait.
   void forget_call() {
     std::erase_if(queue_, [](const Item& item) { return item.of_call; });
   }
@@ -110,13 +128,6 @@ class Session : public grpc::ServerBidiReactor<ByteBuffer, ByteBuffer>, public s
     if (std::exchange(reading_, true)) return;
     StartRead(&read_);
   }
-  void write() {
-    if (writing_ || queue_.empty()) return;
-    written_ = std::move(queue_.front().message);
-    queue_.pop_front();
-    writing_ = true;
-    StartWrite(&written_);
-  }
   void finish() {
     if (finished_) return;
     finished_ = true;
@@ -128,7 +139,7 @@ class Session : public grpc::ServerBidiReactor<ByteBuffer, ByteBuffer>, public s
   std::shared_ptr<Session> self_;  // until gRPC needs it no more
   ByteBuffer read_, written_;
   std::deque<Item> queue_;
-  bool reading_ = false, writing_ = false, finished_ = false;
+  bool reading_ = false, writing_ = false, more_ = false, finished_ = false;
   std::optional<grpc::Status> ending_;
 
  public:
@@ -162,12 +173,13 @@ struct CallState {
   };
 
   CallState(CallId call, const Request& request, std::span<const Addressee> cohort_, std::vector<Index> whole_,
-            const AnswerTerms& terms_, Index nodes, std::size_t quorum_)
+            const AnswerTerms& terms_, Index nodes, std::size_t quorum_, bool has_deadline_)
       : id(std::move(call)),
         cohort(cohort_),
         whole(std::move(whole_)),
         terms(terms_),
         quorum(quorum_),
+        has_deadline(has_deadline_),
         sum(nodes, whole),
         positions(cohort_.size()) {
     const auto bytes = std::make_shared<const Bytes>(to_bytes(request));
@@ -181,6 +193,7 @@ struct CallState {
   const std::vector<Index> whole;
   const AnswerTerms& terms;
   const std::size_t quorum;
+  const bool has_deadline;
   TreeSum sum;
   std::vector<Position> positions;
   std::vector<ByteBuffer> pieces;  // of the request, the same for all
@@ -214,6 +227,10 @@ struct CallState {
       if (open(i) && positions[i].counted) return false;
     return true;
   }
+  /// A node that was away when its round began and did not come in time does not hold up the others to their deadline.
+  bool goes_on_without() const { return has_deadline && contributed >= quorum && only_absent_left(); }
+  /// Whether the thread of run() has something to do at once, and not only now and then.
+  bool has_work_for_run() const { return finished() || !to_skip.empty() || (broken && !over) || goes_on_without(); }
   void fail(std::size_t position, NodeFailure failure) {
     Position& one = positions[position];
     if (one.phase == Phase::kChecking) --checking;
@@ -312,7 +329,7 @@ class Coordinator final : public GrpcEngine, pb::Federation::WithRawCallbackMeth
   Index number_of(const std::string& name) const;
   std::string who(const Session& session) const;
   ByteBuffer card_for(Index node) const;
-  void ask(Session& session, std::size_t position);
+  bool ask(Session& session, std::size_t position);
   void turn_away(Session& session, StatusCode code, const std::string& why);
   void break_off(Session& session, const std::string& why);
   void leave_unread(Session& session, const CallId& call, std::uint64_t size, const std::string& why);
@@ -362,15 +379,18 @@ void Session::OnReadDone(bool good) {
 }
 
 void Session::OnWriteDone(bool good) {
-  const std::lock_guard lock(coordinator_.mutex());
-  writing_ = false;
-  written_.Clear();
-  if (ending_) return finish();
-  if (!good) {
-    coordinator_.left(*this);
-    return end(grpc::Status::CANCELLED);
+  {
+    const std::lock_guard lock(coordinator_.mutex());
+    writing_ = false;
+    written_.Clear();
+    if (ending_) return finish();
+    if (!good) {
+      coordinator_.left(*this);
+      return end(grpc::Status::CANCELLED);
+    }
+    if (!take()) return;
   }
-  write();
+  start_write();
 }
 
 void Session::OnCancel() {
@@ -659,23 +679,26 @@ void Coordinator::handle(Session& session, peer::Hello& hello) {
   if (done_)
     session.send(peer::to_buffer(peer::encode(peer::FromCoordinator(peer::Done{card_ ? card_->run : ""}))), false);
   if (call_ && !call_->over)
-    if (const auto position = call_->position_of(node); position && call_->open(*position)) ask(session, *position);
+    if (const auto position = call_->position_of(node); position && call_->open(*position))
+      if (ask(session, *position)) session.start_write();
   changed_.notify_all();
 }
 
-void Coordinator::ask(Session& session, std::size_t position) {
+/// Puts the request into the session's queue. Returns whether start_write() has to follow.
+bool Coordinator::ask(Session& session, std::size_t position) {
   const Addressee& to = call_->cohort[position];
   CallState::Position& state = call_->positions[position];
   const auto own = std::make_shared<const Bytes>(to_bytes(to));
   session.forget_call();
-  session.send(peer::to_buffer(peer::encode(peer::FromCoordinator(peer::RequestHead{
-                   call_->id, own->size(), peer::checksum_of(*own), call_->request_size, call_->request_checksum}))),
-               true);
-  for (ByteBuffer& piece : peer::pieces_of(call_->id, /*own=*/true, own)) session.send(std::move(piece), true);
-  for (const ByteBuffer& piece : call_->pieces) session.send(piece, true);
+  session.queue(peer::to_buffer(peer::encode(peer::FromCoordinator(peer::RequestHead{
+                    call_->id, own->size(), peer::checksum_of(*own), call_->request_size, call_->request_checksum}))),
+                true);
+  for (ByteBuffer& piece : peer::pieces_of(call_->id, /*own=*/true, own)) session.queue(std::move(piece), true);
+  for (const ByteBuffer& piece : call_->pieces) session.queue(piece, true);
   state.phase = CallState::Phase::kAsked;
   traffic_.down += own->size() + call_->request_size;
   if (!std::exchange(state.counted, true)) call_->traffic.down += own->size() + call_->request_size;
+  return session.take();
 }
 
 /// What is announced is not to be had; its pieces are read and forgotten.
@@ -909,7 +932,7 @@ void Coordinator::check(Work work) {
     ++call.contributed;
     call.traffic.up += bytes;
   }
-  changed_.notify_all();
+  if (call.has_work_for_run()) changed_.notify_all();
 }
 
 // ---- a request
@@ -948,29 +971,30 @@ CohortOutcome Coordinator::run(const Request& request, std::span<const Addressee
   if (!card_) throw Error(ErrorKind::kUsage, "no run was announced to the nodes; announce it first");
   CallId id{card_->run, ++serial_, request.round};
   lock.unlock();
-  CallState call(std::move(id), request, cohort, std::move(whole), terms, nodes(), quorum);
+  CallState call(std::move(id), request, cohort, std::move(whole), terms, nodes(), quorum,
+                 patience.deadline.has_value());
   lock.lock();
   assert(call_ == nullptr);
   call_ = &call;
+  std::vector<std::shared_ptr<Session>> to_start;
+  to_start.reserve(all);
   for (std::size_t i = 0; i < all; ++i) {
     const Seat& seat = seats_[static_cast<std::size_t>(cohort[i].node)];
     if (!seat.allowed)
       call.fail(i, {cohort[i].node, ErrorKind::kPeer, "it is locked out"});
-    else if (seat.session)
-      ask(*seat.session, i);
+    else if (seat.session && ask(*seat.session, i))
+      to_start.push_back(seat.session);
   }
-  // A node that was away when its round began and did not come in time does not hold up the others to their deadline.
-  const auto goes_on_without = [&] {
-    return patience.deadline && call.contributed >= quorum && call.only_absent_left();
-  };
+  lock.unlock();
+  for (const auto& session : to_start) session->start_write();
+  to_start.clear();
+  lock.lock();
   bool stopped = false;
   std::exception_ptr observer_failure;
   Clock::time_point told = started;
   for (bool finished = false; !finished;) {
     // Only what is to be done at once: where there is nothing to do the lock would never be let go.
-    changed_.wait_until(lock, std::max(told, started) + kObserverInterval, [&] {
-      return call.finished() || !call.to_skip.empty() || (call.broken && !call.over) || goes_on_without();
-    });
+    changed_.wait_until(lock, std::max(told, started) + kObserverInterval, [&] { return call.has_work_for_run(); });
     if (!call.to_skip.empty()) {
       const std::vector<Index> skipped = std::exchange(call.to_skip, {});
       lock.unlock();
@@ -992,7 +1016,7 @@ CohortOutcome Coordinator::run(const Request& request, std::span<const Addressee
         awaited = awaited || (call.open(i) && seats_[static_cast<std::size_t>(cohort[i].node)].session);
       if (!awaited) stop_call(call, "its answer was not waited for, since others failed", /*bystanders=*/true);
     }
-    if (goes_on_without()) stop_call(call, "");
+    if (call.goes_on_without()) stop_call(call, "");
     const Clock::duration waited = Clock::now() - started;
     if (!call.over)
       for (const auto& limit :

@@ -39,7 +39,10 @@ constexpr std::chrono::hours kStreamDeadline{24};  // of the call that a stream 
 class NodeHost;
 struct Seat;
 
-/// A connection of a seat and the stream on it. All but what gRPC calls is under the host's lock.
+/// A connection of a seat and the stream on it. All but what gRPC calls is under the host's lock, except for
+/// start_write(), in which gRPC frames, encrypts and sends: nobody should wait for that. A write belongs to whoever was
+/// told by take() to start it. Until it is done no other is taken, so nobody else touches what is written; and it has a
+/// hold of its own, so that a stream that is cut meanwhile does not end before gRPC has been given the write.
 class Stream : public grpc::ClientBidiReactor<ByteBuffer, ByteBuffer>, public std::enable_shared_from_this<Stream> {
  public:
   Stream(NodeHost& host, Seat& seat, std::shared_ptr<grpc::Channel> channel)
@@ -54,9 +57,28 @@ class Stream : public grpc::ClientBidiReactor<ByteBuffer, ByteBuffer>, public st
     StartCall();
   }
   void send(ByteBuffer message) {
-    if (!open_) return;
-    queue_.push_back(std::move(message));
-    write();
+    queue(std::move(message));
+    if (take()) start_write();
+  }
+  void queue(ByteBuffer message) {
+    if (open_) queue_.push_back(std::move(message));
+  }
+  /// Takes the next message to be written, if there is one and none is being written: then start_write() has to follow,
+  /// at best without the lock.
+  bool take() {
+    if (writing_ || queue_.empty()) return false;
+    written_ = std::move(queue_.front());
+    queue_.pop_front();
+    more_ = !queue_.empty();
+    writing_ = true;
+    AddHold();
+    return true;
+  }
+  void start_write() {
+    // What another follows at once may wait for it, so that they share a packet. Nothing takes that other back but the
+    // end of the stream.
+    StartWrite(&written_, more_ ? grpc::WriteOptions().set_buffer_hint() : grpc::WriteOptions());
+    RemoveHold();
   }
   /// Ends it; OnDone() follows.
   void cut() {
@@ -83,13 +105,6 @@ class Stream : public grpc::ClientBidiReactor<ByteBuffer, ByteBuffer>, public st
   std::string reason;  // why it was cut here
 
  private:
-  void write() {
-    if (writing_ || queue_.empty()) return;
-    written_ = std::move(queue_.front());
-    queue_.pop_front();
-    writing_ = true;
-    StartWrite(&written_);
-  }
   void close() {
     open_ = false;
     queue_.clear();
@@ -104,7 +119,7 @@ class Stream : public grpc::ClientBidiReactor<ByteBuffer, ByteBuffer>, public st
   std::shared_ptr<Stream> self_;  // until gRPC needs it no more
   ByteBuffer read_, written_;
   std::deque<ByteBuffer> queue_;
-  bool open_ = true, writing_ = false;
+  bool open_ = true, writing_ = false, more_ = false;
   bool held_ = false, paused_ = false;  // and reading has stopped for it
 };
 
@@ -237,10 +252,13 @@ void Stream::OnReadDone(bool good) {
 }
 
 void Stream::OnWriteDone(bool good) {
-  const std::lock_guard lock(host_.mutex());
-  writing_ = false;
-  written_.Clear();
-  if (open_ && good) write();
+  {
+    const std::lock_guard lock(host_.mutex());
+    writing_ = false;
+    written_.Clear();
+    if (!open_ || !good || !take()) return;
+  }
+  start_write();
 }
 
 void Stream::OnDone(const grpc::Status& status) {
@@ -758,9 +776,15 @@ void NodeHost::send(Job& job) {
     sent_.answer(job.seat.name, job.head.call, job.facts, again);
   else
     sent_.failure(job.seat.name, job.head.call, job.facts.task, job.sentence, job.first, again);
-  const std::lock_guard lock(mutex_);
-  if (job.cancelled || job.seat.job.get() != &job || !job.seat.attending) return;
-  for (const ByteBuffer& message : job.messages) job.seat.stream->send(message);
+  std::shared_ptr<Stream> stream;
+  {
+    const std::lock_guard lock(mutex_);
+    if (job.cancelled || job.seat.job.get() != &job || !job.seat.attending) return;
+    stream = job.seat.stream;
+    for (const ByteBuffer& message : job.messages) stream->queue(message);
+    if (!stream->take()) return;
+  }
+  stream->start_write();
 }
 
 }  // namespace
