@@ -485,7 +485,9 @@ const std::vector<SchemaRow>& schema_rows() {
       name(
           "training", "regulariser", "the name of a regulariser, or none",
           "what is added to the objective, of the weights of layers without biases and batch norms: none, l1, group-l1 "
-          "(of the units of a layer) or box; the server takes its proximal step",
+          "(of the units of a layer) or box; the server takes its proximal step, so it must be sgd without momentum; "
+          "not "
+          "with fafed",
           [](const std::string& one) {
             if (one != RegulariserSettings().name) find_regulariser(one);
           },
