@@ -9,10 +9,11 @@
 namespace labelshift {
 namespace {
 
-/// One node does not answer from some round on.
+/// Some nodes, one behind the other, do not answer from some round on.
 class WithoutNode : public Engine {
  public:
-  WithoutNode(Engine& engine, Index absent, std::uint64_t from) : engine_(engine), absent_(absent), from_(from) {}
+  WithoutNode(Engine& engine, Index absent, std::uint64_t from, Index count = 1)
+      : engine_(engine), absent_(absent), from_(from), count_(count) {}
 
   Index nodes() const override { return engine_.nodes(); }
   CohortOutcome run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
@@ -20,9 +21,10 @@ class WithoutNode : public Engine {
     if (request.round < from_) return engine_.run(request, cohort, terms, patience, observer);
     std::vector<Addressee> present;
     for (const Addressee& one : cohort)
-      if (one.node != absent_) present.push_back(one);
+      if (one.node < absent_ || one.node >= absent_ + count_) present.push_back(one);
     CohortOutcome outcome = engine_.run(request, present, terms, {}, observer);
-    outcome.failed.push_back({.node = absent_, .kind = ErrorKind::kPeer, .sentence = "it is not there"});
+    for (Index node = absent_; node < absent_ + count_; ++node)
+      outcome.failed.push_back({.node = node, .kind = ErrorKind::kPeer, .sentence = "it is not there"});
     return outcome;
   }
 
@@ -30,6 +32,7 @@ class WithoutNode : public Engine {
   Engine& engine_;
   const Index absent_;
   const std::uint64_t from_;
+  const Index count_;
 };
 
 class AbsentNode : public Scratch {
@@ -63,6 +66,20 @@ TEST_F(AbsentNode, IsSaidToHaveMissedItsRounds) {
   EXPECT_EQ(state.absences[0].node, 1);
   EXPECT_EQ(state.absences[0].rounds, 2);
   EXPECT_THAT(state.warnings, testing::ElementsAre("node 2 took no part in 2 of 6 rounds, last since it is not there"));
+}
+
+TEST_F(AbsentNode, IsOneOfTenThatAreNamed) {
+  FederationSettings settings{.model = {"logistic", {}}, .rounds = 2, .evaluate_every = 2};
+  settings.patience.quorum = 1;
+  const FederatedData data = gaussian_federation(std::vector<GaussianNode>(14, {{4, 4, 4}, {3, 3, 3}}));
+  for (const Index absent : {10, 13}) {
+    LocalFederation federation(settings, data);
+    WithoutNode lossy(federation.engine(), 1, 1, absent);
+    std::vector<std::string> said = run_federation(settings, federation.task(), lossy).warnings;
+    ASSERT_EQ(said.size(), absent == 10 ? 10U : 11U);
+    EXPECT_EQ(said[9], "node 11 took no part in 2 of 2 rounds, last since it is not there");
+    EXPECT_EQ(said.back(), absent == 10 ? said[9] : "3 more nodes took no part in some rounds");
+  }
 }
 
 TEST_F(AbsentNode, EndsTheRunWhereEverybodyIsNeeded) {
@@ -118,6 +135,18 @@ TEST_F(LeftOut, ANodeIsNeitherInTheGoalNorInTraining) {
   FederatedData three =
       gaussian_federation({{{40, 10, 10}, {10, 30, 10}}, {{10, 40, 10}, {10, 10, 30}}, {{10, 10, 40}, {30, 10, 10}}});
   EXPECT_EQ(LocalFederation(settings_, three).run().parameters, state.parameters);
+}
+
+TEST_F(LeftOut, ANodeCannotBeTheGoal) {
+  settings_.ratio.goal_node = 2;
+  const auto run_without = [&](Index node) { LocalFederation(settings_, data_).run(without({node}, 100)); };
+  try {
+    run_without(1);
+    ADD_FAILURE() << "nobody said so";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("the goal is the risk of node 2, which is left out"));
+  }
+  run_without(2);  // another than the goal
 }
 
 TEST_F(LeftOut, ANodeThatIsLetInChangesTheWeightsOfAllFromThatRoundOn) {

@@ -874,6 +874,12 @@ TEST(Federation, SaysWhereClassesWithoutHeldOutExamplesLeaveOneTemperature) {
   EXPECT_THAT(warnings(1, "vrls"), said);
   EXPECT_THAT(warnings(2, "vrls"), testing::Not(said));
   EXPECT_THAT(warnings(1, "mlls-ts"), testing::Not(said));  // which has no biases
+  FederationSettings settings = federated_settings();
+  settings.ratio.method = "vrls";
+  EXPECT_THAT(LocalFederation(settings, gaussian_federation({{{1, 80, 1}, {5, 90, 5}}, {{1, 80, 1}, {60, 20, 20}}}))
+                  .run()
+                  .warnings,
+              testing::Contains(HasSubstr("no node has a held-out example of the classes a, c, so")));
 }
 
 }  // namespace

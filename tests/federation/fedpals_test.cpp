@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <map>
+
 #include "labelshift/federation/mixture_weights.hpp"
 #include "tests/federation/mixture_reference.hpp"
 #include "tests/federation/offset_reference.hpp"
@@ -68,6 +70,18 @@ TEST_F(FedPalsFederation, HasEqualWeightsWhereNodesAreAlike) {
   LocalFederation federation(settings_, data_);
   federation.run();
   for (Index k = 0; k < 2; ++k) EXPECT_NEAR(weight_of(federation, k), 0.5, 1e-8);
+}
+
+TEST_F(FedPalsFederation, SaysNeverThatMoreThanAllIsDone) {
+  settings_.ratio.method = "mlls";
+  std::map<std::string, double> most;  // of each phase
+  LocalFederation(settings_, data_).run({.progress = [&](std::string_view stage, double done) {
+    EXPECT_GE(done, 0.0) << stage;
+    EXPECT_LE(done, 1.0) << stage;
+    most[std::string(stage)] = std::max(most[std::string(stage)], done);
+    return true;
+  }});
+  EXPECT_GT(most.size(), 2U);
 }
 
 TEST_F(FedPalsFederation, GoesNowhereInARoundOfNodesThatTheTargetHasNoUseFor) {

@@ -81,18 +81,21 @@ TEST(Regulariser, OfGroupsShortensThemByTheRootOfTheirSize) {
 }
 
 TEST(Regulariser, HasAGroupForEveryUnitAndLeavesBiasesAlone) {
-  const auto net = logistic(4, 3);
-  const Regulariser all({.name = "l1", .strength = 1.0}, *net, /*batch_norms=*/true);
-  ASSERT_EQ(all.groups().size(), 3U);
-  std::vector<float> w(net->parameters().size(), 0.25F);
-  all.prox(w, 1.0);
-  int left = 0;
-  for (const TensorPlace& place : net->tensors())
-    for (Index i = 0; i < place.shape[0] * (place.shape.size() > 1 ? place.shape[1] : 1); ++i) {
-      EXPECT_EQ(w[place.offset + i], place.shape.size() > 1 ? 0.0F : 0.25F) << place.name;
-      left += place.shape.size() == 1;
-    }
-  EXPECT_EQ(left, 3);
+  const auto layers = make_net({.name = "mlp", .settings = {{"hidden", "5"}}, .shape = {1, 1, 4}, .classes = 3}, 0);
+  const auto one_layer = logistic(4, 3);
+  for (const auto& [net, units] : {std::pair{one_layer.get(), 3}, {layers.get(), 5 + 5 + 3}}) {
+    const Regulariser all({.name = "l1", .strength = 1.0}, *net, /*batch_norms=*/true);
+    ASSERT_EQ(std::ssize(all.groups()), units);
+    std::vector<float> w(net->parameters().size(), 0.25F);
+    all.prox(w, 1.0);
+    int left = 0;
+    for (const TensorPlace& place : net->tensors())
+      for (Index i = 0; i < place.shape[0] * (place.shape.size() > 1 ? place.shape[1] : 1); ++i) {
+        EXPECT_EQ(w[place.offset + i], place.shape.size() > 1 ? 0.0F : 0.25F) << place.name;
+        left += place.shape.size() == 1;
+      }
+    EXPECT_EQ(left, units);
+  }
 }
 
 TEST(Regulariser, FindsItsWeightsWhereBatchNormsDoNotTravel) {
