@@ -189,6 +189,27 @@ TEST_F(LeftOut, ARunThatGoesOnFromACheckpointEndsInTheSameBits) {
                                                   "stays in the goal"));
 }
 
+TEST_F(LeftOut, ANodeIsLeftOutOfControlsThatGoOnFromACheckpointToo) {
+  settings_.algorithm = "scaffold";
+  settings_.local.steps = 3;
+  const auto left_out = [] { return std::vector<Index>{3}; };
+  std::vector<FederationState> seen;
+  LocalFederation federation(settings_, data_);
+  const FederationState whole = federation.run(without({3}, 100, &seen));
+  LocalFederation again(settings_, data_);
+  std::vector<FederationState> first;
+  int rounds = 0;
+  EXPECT_THROW(again.run({.progress = [&](std::string_view, double) { return rounds < 3; },
+                          .checkpoint = with_state([&](const FederationState& state) {
+                            first.push_back(state);
+                            rounds = state.round;
+                          }),
+                          .left_out = left_out}),
+               Stopped);
+  ASSERT_EQ(first.back().round, 3);
+  EXPECT_EQ(again.run({.left_out = left_out}, first.back()).parameters, whole.parameters);
+}
+
 TEST_F(LeftOut, WeightsAreMadeAnewWhereANodeThatWasLetInFailsHalfWay) {
   /// Node 4 fails when it gets its weights, after the others got theirs.
   class FailsAtRatio : public Engine {

@@ -109,6 +109,16 @@ TEST(Refresh, GivesEveryNodeTheWeightsOfTheNewSumWithAShareOfThePooledPrior) {
     }
 }
 
+TEST(Refresh, LeavesNoWeightsBehindThatNobodyCanGoBackTo) {
+  const FederatedData data = two_nodes();
+  LocalFederation federation(refreshed_settings(), data);
+  federation.run({.checkpoint = with_state([](const FederationState&) {})});  // every round is saved
+  for (Index k = 0; k < 2; ++k) {
+    EXPECT_THAT(federation.store().of(k)->names("ratio"), testing::ElementsAre("ratio-30"));
+    EXPECT_THAT(federation.store().of(k)->names("target"), testing::ElementsAre("target-30"));
+  }
+}
+
 TEST(Refresh, ChangesTheMixThatTheModelIsTrainedTowards) {
   const FederatedData data = two_nodes();
   LocalFederation federation(refreshed_settings(), data);

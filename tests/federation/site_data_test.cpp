@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "labelshift/federation/setting_error.hpp"
+#include "tests/data/image_bytes.hpp"
 #include "tests/data/scratch.hpp"
 
 namespace labelshift {
@@ -42,6 +43,17 @@ TEST_F(SiteDataFolder, LeavesColumnsOutThatAreNoPartOfAnExample) {
   EXPECT_THAT(std::get<std::vector<float>>(node.data.train->values), ElementsAre(1, 2, 3, 4));
   EXPECT_THAT(std::get<std::vector<float>>(node.data.test->values), ElementsAre(7, 8));
   EXPECT_THROW(SiteData(path("site"), {}, {"ident"}), Error);
+}
+
+TEST_F(SiteDataFolder, TakesImagesForNoTableThatLacksColumns) {
+  for (const char* name : {"images/train/ill/1.png", "images/train/well/1.png", "images/test/ill/1.png"}) {
+    std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
+    file(name, grey_png(2, 3, 7));
+  }
+  expect_error(ErrorKind::kInput,
+               "the training data of this site have examples of 1 x 3 x 2 values (channels x height x width), expected "
+               "1 x 1 x 2; bring all to one shape, or have the federation's mended",
+               [&] { SiteData(path("images"), {}).in_terms_of(like_this_); });
 }
 
 TEST_F(SiteDataFolder, RefusesAClassThatIsNoneOfTheFederation) {
