@@ -1,6 +1,7 @@
-// Preloaded by sites_test.cpp and mpi_run_test.cpp, so that a process is killed or stopped at a moment that no race decides. DIE_AT is
-// "writing 3", "before 3" or "after 3": kills it while it saves its third checkpoint, before or after that has its
-// name; "stop 3": stops it then, as SIGSTOP does; "log 3": stops it before it writes the third line of what it sends.
+// Preloaded by sites_test.cpp and mpi_run_test.cpp, so that a process is killed or stopped at a moment that no race
+// decides. DIE_AT is "writing 3", "before 3" or "after 3": kills it while it saves its third checkpoint, before or
+// after that has its name; "stop 3": stops it then, as SIGSTOP does; "log 3": stops it before it writes the third line
+// of what it sends.
 
 #include <dlfcn.h>
 #include <unistd.h>
