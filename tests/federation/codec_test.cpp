@@ -167,6 +167,22 @@ TEST(Qsgd, RefusesLevelsAndLargestValuesThatCannotBe) {
       [&] { codec->unpack(negative, out); });
 }
 
+TEST(Qsgd, RefusesLargestValuesWhoseLevelsAreNoFloats) {
+  std::size_t refused = 0;
+  for (int levels = 1; levels <= 255; ++levels) {
+    const auto codec = make_codec({.codec = "qsgd", .levels = levels});
+    std::vector<float> values(3, std::numeric_limits<float>::max()), out(3);
+    try {
+      codec->unpack(codec->pack(values, 1), out);
+      for (const float value : out) EXPECT_TRUE(std::isfinite(value)) << levels;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kPeer);
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 0U);  // those whose steps are rounded up, such as 31
+}
+
 TEST(Qsgd, KeepsZerosAndWhatIsTooSmallToDivideBy) {
   const auto codec = make_codec({.codec = "qsgd", .levels = 7});
   EXPECT_EQ(sent(*codec, std::vector<float>(600), 1), std::vector<float>(600));

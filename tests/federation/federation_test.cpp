@@ -664,6 +664,8 @@ TEST(CheckTraining, BelievesNoValueWhoseSquareIsNoFloat) {
     expect_error_with(ErrorKind::kPeer, "its update has a value of size", [&] { check(1.0, value, NodeWeight::kOne); });
   expect_error_with(ErrorKind::kPeer, "its update has a value of size 1.1e+18, expected at most 1e+18;",
                     [&] { check(0x1p-10, 1.1e18F * 0x1p-10F, NodeWeight::kMixture); });
+  for (const float value : {std::numeric_limits<float>::infinity(), std::nanf("")})  // what was packed
+    expect_error_with(ErrorKind::kPeer, "its update has a value of size", [&] { check(1.0, value, NodeWeight::kOne); });
   check_training({}, NodeWeight::kOne);  // the engine says that it is no answer
 }
 

@@ -104,9 +104,8 @@ void check_training(const Answer& answer, NodeWeight weight) {
       break;
   }
   const Eigen::Map<const Eigen::ArrayXf> values(answer.weights.data(), std::ssize(answer.weights));
-  const double most = kLargestAnswer * w, largest = values.size() > 0 ? values.abs().maxCoeff() : 0.0F;
-  // Where it is not finite, the engine says so.
-  if (std::isfinite(largest) && largest > most)
+  const double largest = values.size() > 0 ? values.abs().maxCoeff<Eigen::PropagateNaN>() : 0.0F;
+  if (!(largest <= kLargestAnswer * w))  // or not a number: what was packed, the engine has not seen
     throw Error(ErrorKind::kPeer,
                 fmt::format("its update has a value of size {:.4g}, expected at most {:g}; the training there has run "
                             "away: use smaller learning rates, or less compression",

@@ -154,10 +154,12 @@ void Qsgd::unpack(std::span<const std::byte> packed, std::span<float> values) co
       const std::size_t size = std::min(kRunSize, values.size() - at);
       std::uint32_t most = 0;
       std::memcpy(&most, from, sizeof most);
-      finite = finite && most < kInfinity;  // and not below 0
+      // As many steps as there are levels may be more than the largest value, by rounding.
+      const float step = std::bit_cast<float>(most) / static_cast<float>(levels_);
+      finite = finite && most < kInfinity && std::isfinite(step * static_cast<float>(levels_));  // and not below 0
       split(from + sizeof most, size, bits_, codes);
       most_code = std::max(most_code, largest_code(codes, size));
-      unround_all(codes, size, std::bit_cast<float>(most) / static_cast<float>(levels_), levels_, values.data() + at);
+      unround_all(codes, size, step, levels_, values.data() + at);
       from += sizeof most + run_bytes(size, bits_);
     }
   });
