@@ -36,7 +36,8 @@ inline constexpr double kLargestAnswer = 1e18;
 /// The numbers of an answer in training, by their names; nothing where there are more or fewer of them.
 std::optional<TrainingSums<double>> training_numbers(const Answer& answer);
 
-/// The same of what a node is about to answer: throws Error{kInput} where its own training has run away.
+/// What a node asks of its own update before it answers: throws Error{kInput} where its training has run away, that is
+/// where check_training() would refuse it.
 void check_own_training(const TrainingSums<float>& sums);
 
 /// Of training: an answer weighs what it can, and has no value beyond kLargestAnswer times that.

@@ -16,7 +16,7 @@ using Eigen::VectorXd;
 // are as large as n / lambda, and so is what a double does not tell of them.
 constexpr double kTolerance = 1e-8;
 constexpr double kRounding = 1e-14;
-constexpr int kMostQuestions = 500;                  // it takes twenty or so
+constexpr int kMostQuestions = 500;                  // it takes twenty to sixty
 constexpr double kFirstScale = 10.0, kStage = 10.0;  // n / lambda of the first steps, and what the next have times it
 constexpr double kNear = 1e-2;                       // of a solution from which the next lambda is taken
 constexpr double kRidge = 1e-10;                     // where no node's weight moves with the level
