@@ -33,7 +33,6 @@ TEST_F(TrainCommand, SaysHowGoodThePredictorIs) {
   EXPECT_EQ(json["epochs"], 20);
   EXPECT_EQ(json["stopped_by"], "epochs");
   EXPECT_EQ(json["cross_entropy"].size(), 20U);
-  EXPECT_EQ(json["calibration"], "bcts");
   const auto& held_out = json["quality"]["held out"];
   EXPECT_EQ(json["examples"].get<int>(), 9 * held_out["examples"].get<int>());
   EXPECT_GT(json["quality"]["test"]["raw"]["accuracy"], 0.6);  // of ten classes
@@ -45,6 +44,19 @@ TEST_F(TrainCommand, SaysHowGoodThePredictorIs) {
   EXPECT_THAT(table.out, HasSubstr("\nheld out  "));
   EXPECT_THAT(table.out, HasSubstr("\ntest      "));
   EXPECT_THAT(table.out, testing::EndsWith("\nPredictor: other.safetensors\n"));
+}
+
+TEST_F(TrainCommand, ChoosesTheCalibrationAlsoWhereZetaIsGiven) {
+  const std::string long_training = "--epochs 20 " + kClothes;
+  const auto chosen = trained(long_training);
+  const std::string kind = chosen["calibration"];
+  // zeta = 1 leaves a predictor so under-confident that no calibration at all cannot be within noise of the best.
+  EXPECT_NE(kind, "none");
+  EXPECT_EQ(trained(long_training + "--calibration none")["calibration"], "none");
+  const auto same = trained(long_training + "--calibration auto");
+  EXPECT_EQ(same["calibration"], kind);
+  EXPECT_EQ(same["quality"], chosen["quality"]);
+  EXPECT_LT(chosen["quality"]["test"]["calibrated"]["nll"], chosen["quality"]["test"]["raw"]["nll"]);
 }
 
 TEST_F(TrainCommand, LeavesOutColumnsThatAreNoPartOfAnExample) {
@@ -280,7 +292,7 @@ TEST_F(TrainCommand, EveryUsageErrorIsOneSentence) {
   refused("--zeta -1", "--zeta: found \"-1\", expected a number from 0 to 1e6, or auto");
   refused("--calibration-fraction 1",
           "--calibration-fraction: found \"1\", expected a number that is at least 0 and below 1");
-  refused("--calibration-fraction 0 --zeta 1",
+  refused("--calibration-fraction 0 --zeta 1 --calibration bcts",
           "--calibration bcts needs held-out examples; give a --calibration-fraction above 0, or --calibration none");
   refused("--calibration-fraction 0 --calibration none --zeta auto",
           "--zeta auto needs held-out examples to judge by; give a --calibration-fraction above 0, or a --zeta");
@@ -300,9 +312,10 @@ TEST_F(TrainCommand, RefusesAClassOfOneExampleUnlessNothingIsHeldOut) {
   expect_failure(
       "train --model logistic --data lone.csv", kInput,
       "lone.csv has 1 example of class b, expected at least 2, one to train on and one to hold out; add some, "
-      "leave the class out, or hold nothing out: --zeta 1 --calibration-fraction 0 --calibration none");
-  const auto json = trained("--model logistic --data lone.csv --zeta 1 --calibration-fraction 0 --calibration none");
+      "leave the class out, or hold nothing out: --zeta 1 --calibration-fraction 0");
+  const auto json = trained("--model logistic --data lone.csv --zeta 1 --calibration-fraction 0");
   EXPECT_EQ(json["examples"], 5);
+  EXPECT_EQ(json["calibration"], "none");
 }
 
 TEST_F(TrainCommand, RefusesDataItCannotTrainOn) {

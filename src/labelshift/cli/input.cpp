@@ -239,8 +239,8 @@ std::vector<std::string> estimator_names() {
   return names;
 }
 
-std::vector<std::string> calibration_names() {
-  std::vector<std::string> names;
+std::vector<std::string> calibration_choices() {
+  std::vector<std::string> names = {kAutoCalibration};
   for (const CalibrationEntry& entry : calibrations()) names.emplace_back(entry.name);
   return names;
 }
@@ -356,9 +356,7 @@ void add_estimator_options(CLI::App& command, EstimatorOptions& options) {
   add_choice(command, "--estimator", options.estimator, "estimator", estimator_names(),
              "How to estimate; \"labelshift estimators\" explains them")
       ->group(group);
-  std::vector<std::string> calibrations = calibration_names();
-  calibrations.insert(calibrations.begin(), kAutoCalibration);
-  add_choice(command, "--calibration", options.calibration, "calibration", calibrations,
+  add_choice(command, "--calibration", options.calibration, "calibration", calibration_choices(),
              "What to fit on the source first, so that probabilities mean what they say; auto chooses by "
              "cross-validation, and is none without source examples")
       ->group(group);

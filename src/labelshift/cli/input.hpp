@@ -82,7 +82,7 @@ CLI::Validator no_dash();
 inline const std::vector<std::string> kFormats = {"table", "json", "csv"};
 
 std::vector<std::string> estimator_names();
-std::vector<std::string> calibration_names();
+std::vector<std::string> calibration_choices();  // with auto
 
 /// The values of --set, NAME=VALUE each. Throws Error{kUsage} for one that is not.
 std::map<std::string, std::string> parse_settings(const std::vector<std::string>& texts);

@@ -35,8 +35,7 @@ struct TrainOptions {
   double stop_below = 0.0;
   std::optional<double> learning_rate;
   std::optional<double> weight_decay;
-  std::string calibration = "bcts";  // with a zeta that is given
-  bool calibration_given = false;
+  std::string calibration = kAutoCalibration;
   double calibration_fraction = 0.1;
   std::uint64_t seed = 0;
   std::string device = "cpu";
@@ -61,7 +60,7 @@ void check_options(const TrainOptions& options) {
     bad(fmt::format("--zeta: found {}, expected a number from 0 to 1e6, or auto", excerpt(options.zeta)));
   if (options.calibration_fraction == 0.0 && options.automatic())
     bad("--zeta auto needs held-out examples to judge by; give a --calibration-fraction above 0, or a --zeta");
-  if (options.calibration_fraction == 0.0 && options.calibration != "none")
+  if (options.calibration_fraction == 0.0 && options.calibration != "none" && options.calibration != kAutoCalibration)
     bad(
         fmt::format("--calibration {} needs held-out examples; give a --calibration-fraction above 0, or --calibration "
                     "none",
@@ -113,10 +112,9 @@ HoldOut split(const Dataset& data, const TrainOptions& options) {
   if (lone != counts.end())
     throw Error(
         ErrorKind::kInput,
-        fmt::format(
-            "{} has 1 example of class {}, expected at least 2, one to train on and one to hold out; add "
-            "some, leave the class out, or hold nothing out: --zeta 1 --calibration-fraction 0 --calibration none",
-            options.input.data, data.class_names[static_cast<std::size_t>(lone - counts.begin())]));
+        fmt::format("{} has 1 example of class {}, expected at least 2, one to train on and one to hold out; add "
+                    "some, leave the class out, or hold nothing out: --zeta 1 --calibration-fraction 0",
+                    options.input.data, data.class_names[static_cast<std::size_t>(lone - counts.begin())]));
   return hold_out(data.labels, rows, data.classes(), Fraction{options.calibration_fraction}, options.seed);
 }
 
@@ -192,7 +190,7 @@ void train_one(const TrainOptions& options, const TrainingExamples& examples, Ne
 void train_several(const TrainOptions& options, const TrainingExamples& examples, std::span<const Index> held_out,
                    Net& net, const DeferInterrupt& interrupt, Progress& progress, Trained& trained) {
   SelectionSettings selection;
-  if (options.calibration_given) selection.calibrations = {options.calibration};
+  if (options.calibration != kAutoCalibration) selection.calibrations = {options.calibration};
   if (!options.checkpoint.empty())
     prepare_checkpoint(options, selection_checkpoint(options.checkpoint, selection.zetas[0]));
   try {
@@ -222,13 +220,21 @@ void judge(const char* name, Net& net, const Dataset& data, std::span<const Inde
                            evaluate(logits, labels, calibration)});
 }
 
-/// `prior` is the mix that the net was trained on.
-Calibration fit(const std::string& calibration, Net& net, const Dataset& data, std::span<const Index> rows,
+/// `calibration` may be kAutoCalibration, and is what was chosen then. `prior` is the mix that the net was trained on.
+Calibration fit(std::string& calibration, Net& net, const Dataset& data, std::span<const Index> rows,
                 const Eigen::VectorXd& prior) {
-  if (rows.empty()) return Calibration::identity(data.classes());
+  if (rows.empty()) {
+    calibration = "none";
+    return Calibration::identity(data.classes());
+  }
   const RowMajorMatrix<float> logits = evaluate_logits(net, data, rows);
   const std::vector<int> labels = labels_of(data, rows);
-  return fit_source(find_calibration(calibration).kind, {{logits, /*logits=*/true}, labels, {}}, prior).calibration;
+  const SourceExamples source{{logits, /*logits=*/true}, labels, {}};
+  if (calibration != kAutoCalibration) return fit_source(find_calibration(calibration).kind, source, prior).calibration;
+  const CalibrationChoice choice =
+      choose_calibration(calibration_kinds(calibration), source.scores, source.labels, source.weights);
+  calibration = to_string(choice.for_estimate().kind);
+  return fit_candidate(choice.for_estimate(), source).calibration;
 }
 
 Eigen::VectorXd mix_of(const Dataset& data, std::span<const Index> rows) {
@@ -354,11 +360,10 @@ void add_train(CLI::App& app) {
       ->type_name("NUMBER")
       ->check(not_negative())
       ->group(group);
-  CLI::Option* calibration =
-      add_choice(command, "--calibration", options->calibration, "calibration", calibration_names(),
-                 "What to fit on the held-out examples; by default --zeta auto chooses it, and with a --zeta that is "
-                 "given it is bcts");
-  calibration->group(group);
+  add_choice(command, "--calibration", options->calibration, "calibration", calibration_choices(),
+             "What to fit on the held-out examples; auto chooses, together with --zeta auto, or else by "
+             "cross-validation. It is none where nothing is held out")
+      ->group(group);
   command
       .add_option("--calibration-fraction", options->calibration_fraction,
                   "The part of the training examples that is held out, to choose and calibrate by")
@@ -388,10 +393,7 @@ void add_train(CLI::App& app) {
       ->group(group);
   command.footer(R"(Example:
   labelshift train --data examples/small-fashion-mnist --model logistic --output clothes.safetensors)");
-  command.callback([options, calibration] {
-    options->calibration_given = calibration->count() > 0;
-    train(*options);
-  });
+  command.callback([options] { train(*options); });
 }
 
 }  // namespace labelshift::cli
