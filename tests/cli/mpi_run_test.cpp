@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/cli/run_command.hpp"
+#include "tests/cli/every_algorithm.hpp"
 
 namespace labelshift {
 namespace {
@@ -35,47 +35,8 @@ rounds = 3
 evaluate-every = 3
 )";
 
-/// A row for each algorithm and each way to come by ratios.
-constexpr const char* kRows = R"(
-[[compare]]
-name = "fedavg"
-training = { algorithm = "fedavg", sampled = 3 }
-[[compare]]
-name = "fedprox"
-training = { algorithm = "fedprox", proximal = 0.1 }
-[[compare]]
-name = "fedbn"
-model = { net = "resnet18", net-settings = { width = "1" } }
-training = { algorithm = "fedbn", rounds = 2 }
-[[compare]]
-name = "scaffold"
-training = { algorithm = "scaffold", sampled = 4 }
-[[compare]]
-name = "fedcom"
-training = { algorithm = "fedcom", compression = "qsgd", server = "sgd", weight-decay = 0.0, learning-rate = 7.0, step = "theorem" }
-ratio = { method = "true" }
-[[compare]]
-name = "fedcomgate"
-training = { algorithm = "fedcomgate", compression = "random-k", server = "sgd", weight-decay = 0.0, learning-rate = 1.0 }
-[[compare]]
-name = "fafed"
-training = { algorithm = "fafed", weight-decay = 0.0 }
-[[compare]]
-name = "proxskip"
-training = { algorithm = "proxskip", local-steps = 1, server = "sgd", weight-decay = 0.0, learning-rate = 1.0, regulariser = "l1" }
-[[compare]]
-name = "balanced-softmax"
-training = { algorithm = "balanced-softmax" }
-[[compare]]
-name = "fedlc"
-training = { algorithm = "fedlc", fedlc-tau = 2.0, sampled = 3 }
-[[compare]]
-name = "fedpals"
-training = { algorithm = "fedpals", sampled = 3 }
-ratio = { method = "mlls" }
-[[compare]]
-name = "iw-erm"
-ratio = { method = "vrls" }
+/// A row for each way to come by ratios.
+constexpr const char* kRatioRows = R"(
 [[compare]]
 name = "iw-erm-true"
 ratio = { method = "true" }
@@ -94,7 +55,9 @@ name = "iw-erm-refreshed"
 ratio = { method = "vrls", refresh = 2 }
 )";
 
-class MpiRun : public CommandTest {
+constexpr const char* kNormedNet = "net = \"resnet18\", net-settings = { width = \"1\" }";
+
+class MpiRun : public EveryAlgorithmTest {
  protected:
   /// A command on so many ranks, of which rank 0 may be killed or stopped at a moment (die_while_saving.cpp). OpenMPI
   /// leaves memory behind, which a sanitizer would take for ours.
@@ -109,15 +72,6 @@ class MpiRun : public CommandTest {
         "mpirun --oversubscribe -n {} {}labelshift {} --engine mpi",
         ranks, preloaded, arguments);
   }
-  /// All files of a folder of runs but what tells the time.
-  std::string results(const std::string& folder) const {
-    const CommandResult all =
-        shell("cd " + folder +
-              " && for f in $(find . -type f ! -name SHA256SUMS ! -name lock ! -name '*.svg' | sort); do "
-              "echo $f; sed '/\"seconds\"/d' $f | sha256sum; done");
-    EXPECT_EQ(all.status, 0) << all.err;
-    return all.out;
-  }
   /// Of a run that was stopped: its costs are those of both parts.
   void expect_same_model(const std::string& folder, const std::string& expected) const {
     for (const char* name : {"model.safetensors", "rounds.csv", "experiment.toml"})
@@ -127,13 +81,14 @@ class MpiRun : public CommandTest {
   }
 };
 
-TEST_F(MpiRun, EveryAlgorithmHasTheBitsOfOneProcessOnOneToFourRanks) {
-  file("all.toml", std::string("name = \"all\"\n") + kData + kLogistic + kRows);
+TEST_F(MpiRun, EveryAlgorithmHasTheBitsOfOneProcessOnOneToFiveRanks) {
+  file("all.toml",
+       std::string("name = \"all\"\n") + kData + kLogistic + rows_of_every_algorithm(kNormedNet) + kRatioRows);
   const CommandResult here = labelshift("run all.toml --output here");
   ASSERT_EQ(here.status, 0) << here.err;
   const std::string expected = results("here");
   EXPECT_THAT(expected, HasSubstr("./all/fedbn-seed-0/batch-norms/node-7.safetensors"));
-  for (const int ranks : {1, 2, 3, 4}) {
+  for (const int ranks : {1, 2, 3, 4, 5}) {
     const std::string folder = fmt::format("ranks-{}", ranks);
     const CommandResult done = shell(on_ranks(ranks, "run all.toml --output " + folder));
     EXPECT_EQ(done.status, 0) << done.err;

@@ -551,26 +551,6 @@ TEST_F(Sites, ThatHaveLeftHoldUpARefreshNoLongerThanTheDeadline) {
                   "warning: weights were not refreshed after round 200, and those from before stayed: site-3: "));
 }
 
-class SitesOfEveryAlgorithm : public Sites, public testing::WithParamInterface<const char*> {};
-
-TEST_P(SitesOfEveryAlgorithm, GiveTheBitsOfOneProcessWhenTheyAreTriedOut) {
-  run_in_process(GetParam(), 10);
-  const CommandResult done = shell("TMPDIR=$PWD labelshift run local.toml --engine grpc --output r");
-  EXPECT_EQ(done.status, 0) << done.err;
-  for (const char* name : {"model.safetensors", "rounds.csv", "experiment.toml"})
-    EXPECT_EQ(result("r", GetParam(), name), result("local", GetParam(), name)) << name;
-  EXPECT_FALSE(std::filesystem::exists(path("r/study/site-memory")));
-}
-
-INSTANTIATE_TEST_SUITE_P(Cli, SitesOfEveryAlgorithm,
-                         testing::Values("fedavg", "fedprox", "fedbn", "scaffold", "iw-erm", "fedcom", "fedcomgate",
-                                         "fafed", "proxskip", "balanced-softmax", "fedlc", "fedpals"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::erase(name, '-');
-                           return name;
-                         });
-
 TEST_F(Sites, OfTheExampleAreTriedOut) {
   const CommandResult done = shell(
       "TMPDIR=$PWD labelshift run examples/sites.toml --engine grpc --output r --rounds 2 --set data.fraction=0.1 "
