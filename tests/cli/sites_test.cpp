@@ -48,19 +48,14 @@ class Sites : public CommandTest {
 
   /// What [training] says of an algorithm alone.
   static std::string own_settings(const std::string& algorithm) {
-    const std::string plain = "server = \"sgd\"\nweight-decay = 0.0\n";
-    if (algorithm == "fedcom") return plain + "learning-rate = 8.0\ncompression = \"qsgd\"\nstep = \"theorem\"\n";
-    if (algorithm == "fedcomgate") return plain + "learning-rate = 1.0\ncompression = \"random-k\"\n";
-    if (algorithm == "proxskip") return plain + "learning-rate = 1.0\nregulariser = \"l1\"\n";
-    if (algorithm == "fafed") return "weight-decay = 0.0\n";
-    return algorithm == "fedprox" ? "learning-rate = 0.1\nproximal = 0.1\n" : "learning-rate = 0.1\n";
+    if (algorithm == "fedcom")
+      return "server = \"sgd\"\nweight-decay = 0.0\nlearning-rate = 8.0\ncompression = \"qsgd\"\nstep = \"theorem\"\n";
+    return "learning-rate = 0.1\n";
   }
   static std::string settings(const std::string& algorithm, int rounds) {
-    const std::string net =
-        algorithm == "fedbn" ? LABELSHIFT_EXAMPLES "/../tests/federation/reference/normed.pt" : "logistic";
     return fmt::format(R"(
 [model]
-net = "{}"
+net = "logistic"
 [training]
 algorithm = "{}"
 rounds = {}
@@ -76,8 +71,8 @@ learning-rate = 0.1
 evaluate-every = 5
 checkpoint-every = 2
 )",
-                       net, algorithm, rounds, algorithm == "fedavg" || algorithm == "proxskip" ? 1 : 2,
-                       own_settings(algorithm), algorithm == "iw-erm" || algorithm == "fedpals" ? "mlls" : "none");
+                       algorithm, rounds, algorithm == "fedavg" ? 1 : 2, own_settings(algorithm),
+                       algorithm == "iw-erm" ? "mlls" : "none");
   }
   static std::string study(const std::string& algorithm, int rounds = 10) {
     return "name = \"study\"\n[data]\nclasses = [\"ill\", \"well\", \"dead\"]\ncolumns = [\"age\", \"dose\"]\n" +
