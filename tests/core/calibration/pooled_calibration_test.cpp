@@ -192,6 +192,13 @@ TEST(PooledCalibration, FollowsNoCandidateThatIsMuchWorseAndChoosesTheSame) {
     }
 }
 
+TEST(PooledCalibration, FollowsNoCandidateThatIsMuchWorseThanTheFirst) {
+  const Pooled pooled(dealt(sample(4, 40), 3));
+  const PooledFit found = pooled.fit({{CalibrationKind::kBiasCorrected}, {CalibrationKind::kMatrix, 1.0}});
+  EXPECT_EQ(found.chosen, 0U);
+  EXPECT_LE(found.steps, 13);  // 22 if the other were followed to its end
+}
+
 TEST(PooledCalibration, TriesACandidateOnceThatManyClassesMakeOfSeveral) {
   // No matrix is fitted to so many classes, so every strength of one is BCTS.
   Index classes = 2;

@@ -392,17 +392,13 @@ void PooledCalibration::advance(Descent& fit, double value, const VectorXd& grad
 /// fold of another candidate is done, one that predicts them much worse is followed no further.
 void PooledCalibration::drop_worse() {
   if (result_.steps - first_fit_ < kTrialSteps) return;
-  const std::size_t candidates = result_.candidates.size();
-  std::vector<double> nll(candidates);
-  std::vector<bool> done(candidates, true);
+  std::vector<double> nll(result_.candidates.size()), nll_once_done(nll);
   for (const Descent& fit : fits_) {
     if (fit.left_out == 0) continue;
     nll[fit.candidate] += fit.held_out;
-    done[fit.candidate] = done[fit.candidate] && fit.done;
+    nll_once_done[fit.candidate] += fit.done ? fit.held_out : std::numeric_limits<double>::infinity();
   }
-  double best = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < candidates; ++i)
-    if (done[i]) best = std::min(best, nll[i]);
+  const double best = *std::min_element(nll_once_done.begin(), nll_once_done.end());
   std::erase_if(asked_, [&](std::size_t fit) { return nll[fits_[fit].candidate] > kMuchWorse * best; });
 }
 
