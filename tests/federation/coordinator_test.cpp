@@ -768,7 +768,7 @@ TEST(Coordinator, KnowsTheErrorOfTheSumWhereEveryTestedNodeHasLabels) {
 
 TEST(Coordinator, TakesUpWhatNodesHadEstimated) {
   const FederatedData data = two_nodes();
-  FederationSettings settings = weighted_settings("mlls");
+  FederationSettings settings = weighted_settings("vrls");
   settings.rounds = 1;
   LocalFederation federation(settings, data);
   const FederationState first = federation.run();
@@ -776,8 +776,14 @@ TEST(Coordinator, TakesUpWhatNodesHadEstimated) {
   settings.ratio.epochs = 1;
   LocalFederation again(settings, data);
   for (Index node = 0; node < 2; ++node)
-    again.store().of(node)->put("estimate", *federation.store().of(node)->get("estimate"));
+    for (const char* entry : {"estimate", "estimate-low", "estimate-high"})
+      again.store().of(node)->put(entry, *federation.store().of(node)->get(entry));
   const FederationState kept = again.run({}, {.estimates_kept = true});
+  for (std::size_t node = 0; node < 2; ++node) {
+    EXPECT_EQ(kept.ratios[node].low, first.ratios[node].low);
+    EXPECT_EQ(kept.ratios[node].high, first.ratios[node].high);
+    EXPECT_GT(kept.ratios[node].high.sum(), kept.ratios[node].low.sum());
+  }
   EXPECT_EQ(kept.target_sum, first.target_sum);  // to the last bit
   EXPECT_EQ(kept.parameters, first.parameters);
   EXPECT_NE(again.run().target_sum, first.target_sum);  // without being told to

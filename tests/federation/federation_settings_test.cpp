@@ -241,6 +241,9 @@ TEST(FederationSettings, GoTogetherOrDoNot) {
   EXPECT_EQ(both(federated, pooled), fine);
   EXPECT_EQ(both(pairwise, bbse), "ratio.method");
   EXPECT_EQ(both(federated, bbse), fine);
+  const auto oracle = [](FederationSettings& settings) { settings.ratio.calibrate_on_test = true; };
+  EXPECT_EQ(refused_key(oracle), "ratio.calibrate-on-test");
+  EXPECT_EQ(both(federated, oracle), fine);
   const auto goal = [](FederationSettings& settings) { settings.ratio.goal_node = 5; };
   EXPECT_EQ(both(pairwise, goal), "ratio.goal-node");
   EXPECT_EQ(both(federated, goal), fine);

@@ -375,6 +375,48 @@ TEST(TrainLocalPredictor, FindsTheTargetOfItsNode) {
   EXPECT_LE((q - Vector3d(1.0 / 12.0, 1.0 / 6.0, 0.75)).lpNorm<Eigen::Infinity>(), 0.1);
 }
 
+TEST(EstimateLocally, HasIntervalsThatHoldTheTruthAsOftenAsTheySay) {
+  constexpr int kNodes = 60;
+  const Vector3d truth(0.1, 0.25, 0.65);
+  RatioSettings settings = quick_ratio("vrls");
+  settings.epochs = 20;
+  for (const char* estimator : {"mlls-sqp", "bbse", "bbse-soft"}) {
+    int held = 0;
+    for (int node = 0; node < kNodes; ++node) {
+      const auto seed = static_cast<std::uint64_t>(100 + node);
+      const LocalPredictor predictor = trained(settings, *gaussian_examples({150, 150, 150}, seed));
+      const Dataset target = *gaussian_examples({40, 100, 260}, seed + 1000);
+      const LocalEstimate found = estimate_locally(predictor, estimator, target, all_rows(400));
+      EXPECT_EQ(found.prior, estimate_target_prior(*predictor.net, predictor.source_prior, predictor.fit, estimator,
+                                                   target, all_rows(400)));
+      ASSERT_EQ(found.low.size(), 3);
+      EXPECT_TRUE((found.low.array() <= found.prior.array()).all() &&
+                  (found.prior.array() <= found.high.array()).all());
+      EXPECT_LT((found.high - found.low).maxCoeff(), 0.5);
+      held += static_cast<int>((found.low.array() <= truth.array() && truth.array() <= found.high.array()).count());
+    }
+    // 180 intervals of 95 %, three of a node: 3.4 standard errors of 60 independent nodes below. Targets of fixed
+    // counts vary less than those that intervals are for.
+    EXPECT_GE(held, 155) << estimator;
+  }
+}
+
+TEST(EstimateLocally, HasIntervalsOnlyWhereEveryClassHasHeldOutExamples) {
+  const Dataset target = *gaussian_examples({50, 50, 50}, 8);
+  const auto low_of = [&](const char* method, const std::vector<Index>& counts) {
+    const LocalPredictor predictor = trained(quick_ratio(method), *gaussian_examples(counts, 7));
+    const LocalEstimate found = estimate_locally(predictor, "mlls-sqp", target, all_rows(150));
+    EXPECT_EQ(found.prior.size(), 3);
+    EXPECT_EQ(found.high.size(), found.low.size());
+    return found.low.size();
+  };
+  for (const char* method : {"vrls", "auto"}) EXPECT_EQ(low_of(method, {60, 40, 20}), 3) << method;
+  EXPECT_EQ(low_of("vrls-raw", {60, 40, 20}), 0);  // holds nothing out
+  EXPECT_EQ(low_of("vrls", {60, 40, 1}), 0);
+  EXPECT_EQ(low_of("vrls", {60, 40, 0}), 0);
+  EXPECT_EQ(low_of("vrls", {60, 0, 0}), 0);
+}
+
 TEST(TrainLocalPredictor, StopsWhereItIsCancelled) {
   const Dataset data = *gaussian_examples({30, 20, 10}, 7);
   const std::atomic<bool> cancelled = true;

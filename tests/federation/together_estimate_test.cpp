@@ -34,5 +34,19 @@ TEST(EstimateTogether, SaysNothingOfWhatHeldOutExamplesCannotTell) {
   for (const NodeRatio& node : together("mlls-confusion", all).ratios) EXPECT_EQ(node.low.size(), 3);
 }
 
+TEST(EstimateTogether, CalibratesOnTestLabelsTooIfItIsTold) {
+  // Features of the test examples are moved, so the held-out examples alone give a calibration that is wrong there.
+  FederatedData data = gaussian_federation({{{80, 40, 20}, {60, 60, 60}}, {{40, 80, 20}, {60, 60, 60}}});
+  for (const std::size_t test : {1, 3})
+    for (float& value : std::get<std::vector<float>>(data.sets[test]->values)) value += 1.0F;
+  FederationSettings settings = weighted_settings("vrls");
+  settings.ratio.predictor = PredictorScope::kFederated;
+  settings.rounds = 1;
+  const auto error = [&] { return LocalFederation(settings, data).run().target_error; };
+  const double blind = error();
+  settings.ratio.calibrate_on_test = true;
+  EXPECT_LT(error(), blind);
+}
+
 }  // namespace
 }  // namespace labelshift

@@ -542,6 +542,10 @@ const std::vector<SchemaRow>& schema_rows() {
       number("ratio.goal-node", "train for the risk of this node alone, counted from 1; 0: for that of all nodes"),
       flag("ratio", "goal-shift", "with false, the test mix of the goal node is taken to be its training mix",
            field(&RatioSettings::goal_shift)),
+      flag("ratio", "calibrate-on-test",
+           "with true, a federated predictor is calibrated on the labelled test examples too: no method can, and it "
+           "shows how much of an error is the calibration's",
+           field(&RatioSettings::calibrate_on_test)),
       number("ratio.refresh",
              "every so many rounds of training the model takes the predictor's place: it is calibrated on the held-out "
              "examples of all nodes, which it then does not train on, ratios are estimated with it and weights made "

@@ -67,6 +67,8 @@ void check_settings(const FederationSettings& settings, Index nodes) {
        fmt::format("goal-node is {}, expected a node from 1 to {}, or 0 for all", ratio.goal_node, nodes));
   need(ratio.goal_shift || ratio.goal_node > 0, "ratio.goal-shift", "goal-shift = false needs a goal-node");
   if (!ratio.estimated()) return;
+  need(!ratio.calibrate_on_test || ratio.predictor == PredictorScope::kFederated, "ratio.calibrate-on-test",
+       "calibrate-on-test is about a predictor that all nodes calibrate; give predictor = \"federated\"");
   const Method& method = find_method(ratio.method);
   const bool pairwise = ratio.exchange == RatioExchange::kPairwise;
   const bool federated = ratio.predictor == PredictorScope::kFederated;

@@ -62,6 +62,7 @@ struct RatioSettings {
   bool goal_shift = true;           // false: that node's target prior is taken to be its source prior (No-LS)
   int refresh = 0;      // rounds of training after which the model takes the predictor's place; 0: it never does
   double floor = 0.01;  // share of the pooled source prior in what refreshed weights aim at
+  bool calibrate_on_test = false;  // the oracle of a federated predictor: its calibration sees test labels too
 
   bool weighted() const { return method != "none"; }
   bool estimated() const { return weighted() && method != "true"; }

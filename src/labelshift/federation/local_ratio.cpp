@@ -8,6 +8,7 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/estimators/estimators.hpp"
+#include "labelshift/core/inference/intervals.hpp"
 #include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/data/datasets/splits.hpp"
 #include "labelshift/learning/evaluation.hpp"
@@ -17,6 +18,8 @@
 
 namespace labelshift {
 namespace {
+
+constexpr double kLevel = 0.95;
 
 std::vector<Index> present_classes(const Eigen::VectorXd& prior) {
   std::vector<Index> present;
@@ -45,6 +48,37 @@ std::vector<int> labels_among(const Dataset& data, std::span<const Index> rows, 
   std::vector<int> labels;
   for (const int label : labels_of(data, rows)) labels.push_back(number[label]);
   return labels;
+}
+
+/// What a net says of a node's target among the classes that the node holds, two of them or more.
+struct Seen {
+  RowMajorMatrix<float> logits;  // (n, held)
+  CalibratedTarget target;
+
+  Scores scores() const { return {logits, /*logits=*/true}; }
+};
+
+Seen see(Net& net, std::span<const Index> present, const SourceFit& fit, const std::string& estimator,
+         const Dataset& target, std::span<const Index> rows) {
+  const EstimatorEntry& entry = find_estimator(estimator);
+  if (entry.family != EstimatorFamily::kLikelihood && !fit.summary.confusion)
+    throw Error(ErrorKind::kInput,
+                fmt::format("{} needs source examples that the predictor was not trained on, and this node has too few "
+                            "to hold any out; use a likelihood method such as vrls",
+                            estimator));
+  Seen seen{.logits = columns_of(evaluate_logits(net, target, rows), present)};
+  std::vector<std::string> names;
+  for (const Index c : present) names.push_back(target.class_names[static_cast<std::size_t>(c)]);
+  seen.target =
+      with_class_names(names, [&] { return calibrate_and_estimate(fit, *make_estimator(entry), seen.scores(), {}); });
+  return seen;
+}
+
+/// (m) of (held): a class that the node does not hold has 0.
+Eigen::VectorXd scattered(const Eigen::VectorXd& values, std::span<const Index> present, Index classes) {
+  Eigen::VectorXd all = Eigen::VectorXd::Zero(classes);
+  for (std::size_t c = 0; c < present.size(); ++c) all[present[c]] = values[static_cast<Index>(c)];
+  return all;
 }
 
 }  // namespace
@@ -87,16 +121,20 @@ LocalPredictor train_local_predictor(const RatioSettings& settings, const NetSpe
                               fmt::join(missing, ", ")));
     const Selection selection = choose_predictor(*result.net, examples, part.held_out, training, {}, go_on);
     result.fit.calibration = selection.calibration.calibration;
+    result.fit.kind = find_calibration(selection.best().calibration).kind;
+    result.held_out = evaluate_logits(*result.net, data, part.held_out);
+    result.held_out_labels = labels_of(data, part.held_out);
     return result;
   }
   if (present.size() == 1) return result;  // there is nothing to tell apart
   training.zeta = *method.zeta;
   train_predictor(*result.net, examples, training, {.progress = go_on});
   if (part.held_out.empty()) return result;
-  const RowMajorMatrix<float> logits = columns_of(evaluate_logits(*result.net, data, part.held_out), present);
-  const std::vector<int> labels = labels_among(data, part.held_out, present);
-  result.fit = fit_source(find_calibration(method.calibration).kind, {{logits, /*logits=*/true}, labels, {}},
-                          result.fit.summary.label_prior);
+  result.held_out = columns_of(evaluate_logits(*result.net, data, part.held_out), present);
+  result.held_out_labels = labels_among(data, part.held_out, present);
+  result.fit =
+      fit_source(find_calibration(method.calibration).kind,
+                 {{result.held_out, /*logits=*/true}, result.held_out_labels, {}}, result.fit.summary.label_prior);
   return result;
 }
 
@@ -112,27 +150,34 @@ Eigen::VectorXd estimate_target_prior(Net& net, const Eigen::VectorXd& source_pr
                                       const std::string& estimator, const Dataset& target,
                                       std::span<const Index> rows) {
   const std::vector<Index> present = present_classes(source_prior);
-  Eigen::VectorXd q = Eigen::VectorXd::Zero(source_prior.size());
-  if (rows.empty()) return q;  // a node without test data has no target
-  if (present.size() == 1) {
-    q[present.front()] = 1.0;
-    return q;
-  }
-  const EstimatorEntry& entry = find_estimator(estimator);
-  if (entry.family != EstimatorFamily::kLikelihood && !fit.summary.confusion)
-    throw Error(ErrorKind::kInput,
-                fmt::format("{} needs source examples that the predictor was not trained on, and this node has too few "
-                            "to hold any out; use a likelihood method such as vrls",
-                            estimator));
-  const RowMajorMatrix<float> logits = columns_of(evaluate_logits(net, target, rows), present);
-  std::vector<std::string> names;
-  for (const Index c : present) names.push_back(target.class_names[static_cast<std::size_t>(c)]);
-  const Eigen::VectorXd ratio = with_class_names(names, [&] {
-    return estimate_ratio(fit, *make_estimator(entry), {logits, /*logits=*/true}).ratio;
-  });
-  for (std::size_t c = 0; c < present.size(); ++c)
-    q[present[c]] = fit.summary.label_prior[static_cast<Index>(c)] * ratio[static_cast<Index>(c)];
-  return q;
+  const Index m = source_prior.size();
+  if (rows.empty()) return Eigen::VectorXd::Zero(m);  // a node without test data has no target
+  if (present.size() == 1) return Eigen::VectorXd::Unit(m, present.front());
+  const Seen seen = see(net, present, fit, estimator, target, rows);
+  return scattered(fit.summary.label_prior.cwiseProduct(seen.target.estimate.ratio), present, m);
+}
+
+LocalEstimate estimate_locally(const LocalPredictor& predictor, const std::string& estimator, const Dataset& target,
+                               std::span<const Index> rows) {
+  const SourceFit& fit = predictor.fit;
+  const Index m = predictor.source_prior.size();
+  const std::vector<Index> present = present_classes(predictor.source_prior);
+  if (rows.empty() || std::ssize(present) < m || predictor.held_out_labels.empty() ||
+      !unseen_classes(predictor.held_out_labels, {}, m).empty())
+    return {.prior = estimate_target_prior(*predictor.net, predictor.source_prior, fit, estimator, target, rows)};
+  const Seen seen = see(*predictor.net, present, fit, estimator, target, rows);
+  const SourceExamples held_out{{predictor.held_out, /*logits=*/true}, predictor.held_out_labels, {}};
+  const CalibratedProbabilities calibrated = calibrated_view(fit.calibration, held_out.scores);
+  const SourceNoise noise{.examples = held_out,
+                          .probs = calibrated.view(),
+                          .fit = {.calibration = fit.calibration, .kind = fit.kind, .strength = kMatrixStrength},
+                          .prior_is_estimated = false};
+  const Intervals intervals =
+      asymptotic_intervals(find_estimator(estimator).family, fit.summary, {seen.target.probs.view(), {}}, seen.scores(),
+                           seen.target.estimate, noise, kLevel);
+  return {.prior = fit.summary.label_prior.cwiseProduct(seen.target.estimate.ratio),
+          .low = intervals.prior_low.cwiseMax(0.0),
+          .high = intervals.prior_high.cwiseMin(1.0)};
 }
 
 }  // namespace labelshift

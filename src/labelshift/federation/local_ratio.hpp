@@ -26,6 +26,14 @@ struct LocalPredictor {
   std::unique_ptr<Net> net;
   Eigen::VectorXd source_prior;  // (m) of the examples it was trained on; 0 for a class the node does not hold
   SourceFit fit;  // of the classes it holds, in order; with confusion matrices where examples were held out
+  RowMajorMatrix<float> held_out;    // logits of examples it was not trained on, for these classes
+  std::vector<int> held_out_labels;  // numbered among these classes
+};
+
+/// A node's label mix, as its own predictor sees it.
+struct LocalEstimate {
+  Eigen::VectorXd prior;      // (m) q_k
+  Eigen::VectorXd low, high;  // (m) 95 % intervals; empty where a class has no held-out example to tell their width
 };
 
 /// Alg. 2 line 3: trains the method's predictor on one node's examples. Throws Stopped if `cancelled` is set.
@@ -53,5 +61,9 @@ SourceFit known_fit(const Calibration& calibration, const Eigen::VectorXd& sourc
 /// those. Throws Error{kInput} if the estimator needs confusion matrices and the fit has none.
 Eigen::VectorXd estimate_target_prior(Net& net, const Eigen::VectorXd& source_prior, const SourceFit& fit,
                                       const std::string& estimator, const Dataset& target, std::span<const Index> rows);
+
+/// The same by the node's own predictor, with intervals.
+LocalEstimate estimate_locally(const LocalPredictor& predictor, const std::string& estimator, const Dataset& target,
+                               std::span<const Index> rows);
 
 }  // namespace labelshift

@@ -76,6 +76,8 @@ inline constexpr const char* kRatioEntry = "ratio";        // importance weights
 inline constexpr const char* kBalanceEntry = "balance";    // class-balancing weights for a federated predictor
 inline constexpr const char* kTargetEntry = "target";      // q_k; of a refresh, see entry_of()
 inline constexpr const char* kEstimateEntry = "estimate";  // q_k as a node's own predictor saw it, before phase 1 ended
+inline constexpr const char* kLowEntry = "estimate-low";   // and the ends of its intervals, if it has any
+inline constexpr const char* kHighEntry = "estimate-high";
 
 /// The name of an entry that was made when so many rounds of training were done. Each is kept apart, since a
 /// coordinator that goes back to a checkpoint asks for what counted then.

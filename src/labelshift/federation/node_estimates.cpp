@@ -55,13 +55,22 @@ LocalPredictor local_predictor(NodeContext& node) {
                                node.call().cancelled);
 }
 
-VectorXd local_estimate(NodeContext& node) {
-  const LocalPredictor predictor = local_predictor(node);
-  VectorXd q = estimate_target_prior(*predictor.net, predictor.source_prior, predictor.fit,
-                                     find_method(node.settings().ratio.method).estimator, node.test_data(),
-                                     node.parts().estimate);
-  node.remember_class_numbers(kEstimateEntry, q);
-  return q;
+LocalEstimate local_estimate(NodeContext& node) {
+  LocalEstimate found = estimate_locally(local_predictor(node), find_method(node.settings().ratio.method).estimator,
+                                         node.test_data(), node.parts().estimate);
+  node.remember_class_numbers(kEstimateEntry, found.prior);
+  if (found.low.size() > 0) {
+    node.remember_class_numbers(kLowEntry, found.low);
+    node.remember_class_numbers(kHighEntry, found.high);
+  }
+  return found;
+}
+
+LocalEstimate kept_estimate(NodeContext& node) {
+  const auto kept = node.class_numbers(kEstimateEntry);
+  if (!kept) return local_estimate(node);
+  const VectorXd none;
+  return {*kept, node.class_numbers(kLowEntry).value_or(none), node.class_numbers(kHighEntry).value_or(none)};
 }
 
 /// q_k by the predictor that a request brought.
@@ -94,6 +103,27 @@ Net& asked_net(NodeContext& node, AskedNet which) {
 /// What test labels say beside an estimate, and the estimate itself: for a simulation.
 EstimateReport::Details details_of(const NodeContext& node, const VectorXd& q) {
   return {.estimate = q, .truth = node.has_truth() ? node.true_target() : VectorXd()};
+}
+
+/// The labels of the examples that a net is calibrated on, with those of test examples behind those held out.
+std::vector<int> calibration_labels(NodeContext& node) {
+  std::vector<int> labels = labels_of(node.train_data(), node.predictor_rows().held_out);
+  if (!node.settings().ratio.calibrate_on_test) return labels;
+  if (!node.has_truth() && !node.test_rows().empty())
+    throw Error(ErrorKind::kUsage,
+                "calibrate-on-test needs test labels, and this node has none; leave calibrate-on-test out");
+  const std::vector<int> more = labels_of(node.test_data(), node.test_rows());
+  labels.insert(labels.end(), more.begin(), more.end());
+  return labels;
+}
+
+/// What the net says of these examples.
+HeldOutScores calibration_scores(NodeContext& node, Net& net) {
+  HeldOutScores scores{log_scores_of(net, node.train_data(), node.predictor_rows().held_out)};
+  if (!node.settings().ratio.calibrate_on_test) return scores;
+  const std::vector<float> more = log_scores_of(net, node.test_data(), node.test_rows());
+  scores.values.insert(scores.values.end(), more.begin(), more.end());
+  return scores;
 }
 
 std::vector<Index> folds_of(const NodeContext& node, std::span<const int> labels) {
@@ -130,7 +160,8 @@ void check_together(const TargetTogether::Request& request, Index m) {
 
 TaskAnswer<Target> answer(NodeContext& node, const Target::Request& request) {
   const Stopwatch watch;
-  VectorXd q;
+  LocalEstimate found;
+  VectorXd& q = found.prior;
   switch (request.kind) {
     case Target::Kind::kTruth:
       if (node.test_data().labels.empty() && !node.test_rows().empty())
@@ -142,20 +173,20 @@ TaskAnswer<Target> answer(NodeContext& node, const Target::Request& request) {
       q = node.source_prior(node.model_rows());
       break;
     case Target::Kind::kEstimate:
-      q = local_estimate(node);
+      found = local_estimate(node);
       break;
     case Target::Kind::kKeptEstimate:
-      if (const auto kept = node.class_numbers(kEstimateEntry))
-        q = *kept;
-      else
-        q = local_estimate(node);
+      found = kept_estimate(node);
       break;
   }
   // The truth beside an estimate is for comparison alone.
   if (request.kind != Target::Kind::kTruth || !node.settings().ratio.estimated())
     node.remember_class_numbers(kTargetEntry, q);
+  EstimateReport::Details details = details_of(node, q);
+  details.low = found.low;
+  details.high = found.high;
   return {.sums = {q},
-          .report = {.prior_error = node.prior_error(q), .seconds = watch.seconds(), .details = details_of(node, q)}};
+          .report = {.prior_error = node.prior_error(q), .seconds = watch.seconds(), .details = std::move(details)}};
 }
 
 TaskAnswer<Share> answer(NodeContext& node, const Share&) {
@@ -250,15 +281,14 @@ TaskAnswer<TrainPredictor> answer(NodeContext& node, const TrainPredictor::Reque
 
 TaskAnswer<HeldOut> answer(NodeContext& node, const HeldOut::Request& request) {
   const Index m = node.classes();
-  const std::vector<Index>& rows = node.predictor_rows().held_out;
   TaskAnswer<HeldOut> answer;
   HeldOut::HeldOutSums& sums = answer.sums;
   sums.of_fold = VectorXd::Zero(m * kPooledFolds);
   sums.predicted = sums.soft = VectorXd::Zero(m * m);
-  HeldOutScores scores{.values = log_scores_of(asked_net(node, request.net), node.train_data(), rows)};
-  const std::vector<int> labels = labels_of(node.train_data(), rows);
+  const std::vector<int> labels = calibration_labels(node);
+  HeldOutScores scores = calibration_scores(node, asked_net(node, request.net));
   const std::vector<Index> folds = folds_of(node, labels);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
+  for (std::size_t i = 0; i < labels.size(); ++i) {
     const auto row = scores.row(static_cast<Index>(i), m);
     Index top = 0;
     row.maxCoeff(&top);
@@ -282,7 +312,7 @@ TaskAnswer<Calibrate> answer(NodeContext& node, const Calibrate::Request& reques
     if (fold > kPooledFolds)
       throw Error(ErrorKind::kPeer, fmt::format("a message leaves out fold {} of {}", fold, kPooledFolds));
   const auto scores = recall<HeldOutScores>(node.memory(), kHeldOutEntry);
-  const std::vector<int> labels = labels_of(node.train_data(), node.predictor_rows().held_out);
+  const std::vector<int> labels = calibration_labels(node);
   if (!scores || std::ssize(scores->values) != std::ssize(labels) * m)
     throw Error(ErrorKind::kPeer, "it was asked to calibrate before it was asked for held-out examples");
   PooledQuestion question{.examples = request.examples,

@@ -33,7 +33,10 @@ SourceFit fit_source(CalibrationKind kind, const SourceExamples& source, const E
   } else if (kind != CalibrationKind::kNone) {
     kind = CalibrationKind::kTemperature;
   }
-  return summarise_with(fit_calibration(kind, used.scores, used.labels, used.weights).calibration, used, prior);
+  SourceFit fit =
+      summarise_with(fit_calibration(kind, used.scores, used.labels, used.weights).calibration, used, prior);
+  fit.kind = kind;
+  return fit;
 }
 
 CalibratedTarget calibrate_and_estimate(const SourceFit& fit, const RatioEstimator& estimator, const Scores& target,

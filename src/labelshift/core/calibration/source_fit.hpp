@@ -21,7 +21,8 @@ struct SourceExamples {
 /// an estimator may know of the source.
 struct SourceFit {
   Calibration calibration;
-  SourceSummary summary;  // of the calibrated source
+  SourceSummary summary;                          // of the calibrated source
+  CalibrationKind kind = CalibrationKind::kNone;  // what of the calibration was fitted to the source
 };
 
 /// A source after calibration. Holds no copy of scores that are the probabilities already.
