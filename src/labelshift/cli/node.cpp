@@ -192,6 +192,11 @@ void serve(NodeOptions options) {
     if (!options.data.empty()) own = std::make_shared<SiteData>(options.data, options.lacks, options.ignore_columns);
   }
   const MemoryLock memory(options.terms.memory);
+  if (options.sent_log.empty() && options.simulation.empty()) {  // in a simulation nothing leaves
+    options.sent_log = options.terms.memory + "/sent.jsonl";
+    log_line(
+        fmt::format("all that leaves this node is logged in {}; choose another place with --log", options.sent_log));
+  }
   use_one_torch_thread();
   keep_freed_memory();
   std::optional<NodeIdentity> identity;
@@ -253,7 +258,10 @@ void add_node(CLI::App& app) {
       ->allow_extra_args(false);
   command.add_option("--model", options->terms.model, "The TorchScript file to train, if the coordinator asks for one")
       ->type_name("FILE");
-  command.add_option("--log", options->sent_log, "A file to which all that leaves is appended, as JSON lines")
+  command
+      .add_option("--log", options->sent_log,
+                  "A file to which all that leaves is appended, as JSON lines; by default sent.jsonl in the folder of "
+                  "--memory")
       ->type_name("FILE");
   command.add_option("--give-up-after", options->give_up_after, "Seconds to look for a coordinator that is not there")
       ->transform(whole_number({.from = 1, .to = 10'000'000}))
@@ -265,8 +273,7 @@ void add_node(CLI::App& app) {
       "The node dials out, and stays until the coordinator is done; if it is stopped and started again, it goes on. "
       "Its\n"
       "name is the common name of its certificate. See docs/sites.md.\n\n"
-      "Example:\n  labelshift node --connect coordinator.example.org:5051 --data data --tls trial/hospital-a --log "
-      "sent.jsonl");
+      "Example:\n  labelshift node --connect coordinator.example.org:5051 --data data --tls trial/hospital-a");
   command.callback([options] { serve(*options); });
 }
 
