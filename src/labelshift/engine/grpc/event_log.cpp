@@ -22,8 +22,7 @@ void EventLog::close() {
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(closed_, true)) return;
-    for (const Allowance* one : {&nodes_, &strangers_})
-      if (one->left_out > 0) lines_.push_back(fmt::format("{} lines were left out", one->left_out));
+    for (Allowance* one : {&nodes_, &strangers_}) say_left_out(*one);
   }
   thread_ = {};  // which stops it and waits for it
 }
@@ -50,15 +49,26 @@ void EventLog::add(Allowance& allowance, std::string line) {
     return;
   }
   allowance.lines -= 1.0;
-  if (allowance.left_out > 0) lines_.push_back(fmt::format("{} lines were left out", allowance.left_out));
-  allowance.left_out = 0;
+  say_left_out(allowance);
   lines_.push_back(std::move(line));
   there_.notify_one();
 }
 
+void EventLog::say_left_out(Allowance& allowance) {
+  const std::uint64_t count = std::exchange(allowance.left_out, 0);
+  if (count > 0) lines_.push_back(fmt::format("{} line{} left out", count, count == 1 ? " was" : "s were"));
+}
+
 void EventLog::hand_over(const std::stop_token& stop) {
+  constexpr std::chrono::seconds kQuiet{2};  // after which nobody may come to say something before which it is said
   std::unique_lock lock(mutex_);
-  while (there_.wait(lock, stop, [this] { return !lines_.empty(); }) || !lines_.empty()) {
+  for (;;) {
+    if (!there_.wait_for(lock, stop, kQuiet, [this] { return !lines_.empty(); })) {
+      if (stop.stop_requested()) return;
+      if (!closed_)
+        for (Allowance* one : {&nodes_, &strangers_}) say_left_out(*one);
+      continue;
+    }
     const std::string line = std::move(lines_.front());
     lines_.pop_front();
     lock.unlock();

@@ -16,7 +16,7 @@ std::string shown(std::string_view text);
 
 /// Hands lines to a function on a thread of its own, so that whoever has something to say may hold locks. What
 /// strangers cause is limited to a line a second, after 20 at once; what nodes cause that are known, to ten a second
-/// after 2,000, so that a thousand may join. It says how many lines it left out.
+/// after 2,000, so that a thousand may join. It says how many lines it left out, before the next or soon after.
 class EventLog {
  public:
   explicit EventLog(std::function<void(const std::string& line)> log);
@@ -38,6 +38,7 @@ class EventLog {
     std::uint64_t left_out = 0;
   };
   void add(Allowance& allowance, std::string line);
+  void say_left_out(Allowance& allowance);
   void hand_over(const std::stop_token& stop);
 
   const std::function<void(const std::string& line)> log_;
