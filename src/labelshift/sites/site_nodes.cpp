@@ -21,8 +21,6 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kFirstComplaint =
     std::chrono::seconds(5);  // about who is waited for; then after twice as long each time
 
-constexpr std::size_t kMostNames = 10;  // in a message
-
 /// The phase that a task is of. A refresh is phases 1 and 2 again.
 const char* phase_of(TaskKind task) {
   switch (task) {
@@ -35,6 +33,8 @@ const char* phase_of(TaskKind task) {
     case TaskKind::kAssess:
     case TaskKind::kRatio:
     case TaskKind::kTargetTogether:
+    case TaskKind::kSharedMix:
+    case TaskKind::kSharedTarget:
     case TaskKind::kMixture:
       return phase::kRatio;
     case TaskKind::kTrainPredictor:
@@ -193,9 +193,11 @@ class SiteEngine : public Engine {
     const GrpcStatus found = engine_.status();
     status_.traffic = found.traffic;
     status_.connected.clear();
+    status_.away.clear();
     status_.waiting_for.clear();
     for (const GrpcNodeStatus& node : found.nodes) {
       if (node.connected) status_.connected.push_back(node.name);
+      if (!node.connected && node.allowed) status_.away.push_back(node.name);
       if (node.awaited) status_.waiting_for.push_back(node.name);
     }
     options_.status(status_);
@@ -260,12 +262,6 @@ class SiteNodes : public RunNodes {
 };
 
 }  // namespace
-
-std::string some_names(const std::vector<std::string>& names) {
-  const std::size_t shown = std::min(names.size(), kMostNames);
-  const std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<Index>(shown), ", "));
-  return shown == names.size() ? text : fmt::format("{} and {} others", text, names.size() - shown);
-}
 
 std::unique_ptr<RunNodes> open_site_nodes(GrpcEngine& engine, const RunTask& task, SiteNodesOptions options) {
   return std::make_unique<SiteNodes>(engine, task, std::move(options));

@@ -13,9 +13,6 @@ namespace labelshift {
 
 inline constexpr Index kFewestMasked = 3;  // nodes: of a sum of two, each would know the other's part
 
-/// Names with commas between them, of which at most ten are said.
-std::string some_names(const std::vector<std::string>& names);
-
 struct SiteNodesOptions {
   bool masked = true;  // sums of phases 1 and 2 are taken under masks; nodes must do the same
   std::chrono::milliseconds give_up_after{std::chrono::hours(1)};  // where the run itself does not say
