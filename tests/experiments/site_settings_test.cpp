@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
+#include "fuzz/site_settings.hpp"
 #include "labelshift/data/files/sha256.hpp"
 #include "labelshift/experiments/experiment_file.hpp"
 #include "tests/data/scratch.hpp"
@@ -105,6 +108,19 @@ TEST_F(SiteSettings, AreRefusedWhereTheyMakeNoSense) {
   expect_error(ErrorKind::kPeer,
                "the coordinator's settings, line 1: Error while parsing table header: encountered end-of-file",
                [] { read_site_settings("[data", ""); });
+  expect_error(ErrorKind::kPeer,
+               "the coordinator's settings, line 1: Error while parsing key: expected bare key starting character or "
+               "string delimiter, saw '!'",
+               [] { read_site_settings("[!data]", ""); });
+  expect_error(ErrorKind::kPeer,
+               "the coordinator's settings, line 2: found \"\xC3\x9E"
+               "a]\" outside of quotes; put it in quotes",
+               [] {
+                 read_site_settings(
+                     "# \xC3\x9E\n[\xC3\x9E"
+                     "a]\n",
+                     "");
+               });
   expect_refused("[data]\nnodes = 3\n", "they do not say which classes there are");
   expect_refused(std::string(1'000'001, ' '), "they have 1000001 bytes, expected fewer");
   try {
@@ -116,6 +132,17 @@ TEST_F(SiteSettings, AreRefusedWhereTheyMakeNoSense) {
   }
   EXPECT_THROW(read_site_settings(replaced("nodes = 3", "nodes = 0"), ""), Error);
   EXPECT_THROW(read_site_settings(replaced("\"scaffold\"", "\"magic\""), ""), Error);
+}
+
+TEST_F(SiteSettings, OfTheFuzzCorpusAreReadOrRefused) {
+  int files = 0;
+  const std::string model = file("empty.pt", "");
+  for (const auto& entry : std::filesystem::directory_iterator(
+           std::filesystem::path(LABELSHIFT_EXAMPLES).parent_path() / "fuzz/corpus/site_settings")) {
+    EXPECT_NO_THROW(fuzz::read_site_settings(bytes_of(entry.path()), model)) << entry.path();
+    ++files;
+  }
+  EXPECT_GE(files, 8);
 }
 
 }  // namespace
