@@ -83,14 +83,14 @@ checkpoint-every = 2
   CommandResult sites(const std::string& script) const {
     return shell(R"(trap 'kill -9 $(jobs -p) 2> /dev/null' EXIT
 certs() { labelshift certs trial --nodes site-1,site-2,site-3 > /dev/null; }
-listen=127.0.0.1:0; output=r; patience=60; files=$(ulimit -n); size=unlimited; die=; halt=
-preload() {  # MOMENT: what is begun then is killed or stopped at it
+listen=127.0.0.1:0; output=r; patience=60; files=$(ulimit -n); die=; halt=
+preload() {  # MOMENT: what is begun then is killed or stopped at it, or has a full disk
   [ -z "$1" ] || export LD_PRELOAD=)" LABELSHIFT_DIE_WHILE_SAVING R"( DIE_AT=$1 \
     ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0  # a sanitizer wants to be loaded first
 }
 coordinator() {  # OPTIONS: begins to listen, and sets $coordinator and $address
   rm -f coordinator.err  # of one before
-  (ulimit -n $files; ulimit -f $size; trap '' XFSZ  # so that writing fails instead
+  (ulimit -n $files
    preload "$die"
    exec labelshift coordinator study.toml --listen $listen --nodes nodes.toml --tls trial/coordinator \
      --output $output --give-up-after $patience --status status.jsonl "$@") > coordinator.out 2> coordinator.err &
@@ -281,22 +281,19 @@ TEST_F(Sites, GoOnAfterTheCoordinatorWasKilledWhileItSaved) {
 }
 
 TEST_F(Sites, GoOnFromTheLastCheckpointWhenADiskWasFull) {
-  const auto large = [](std::string text) {  // so that a checkpoint is what does not fit
-    text.replace(text.find("net = \"logistic\""), 16, "net = \"mlp\"");
-    return text.replace(text.find("learning-rate = 0.1"), 19, "learning-rate = 0.01");
-  };
-  file("study.toml", in_alphabet(large(study("scaffold", 40))));
-  const CommandResult done =
-      sites(R"(certs; die="before 3"; coordinator; for k in 1 2 3; do node $k; done; listen=$address
-    ended $coordinator killed; die=; rm -f status.jsonl; saved=$(ls -d r/study/*/checkpoint-*)
-    size=8; coordinator --resume; ended $coordinator full; tail -n 1 coordinator.err
-    now=$(ls -d r/study/*/checkpoint-*); [ "$saved" = "$now" ] && echo intact
-    size=unlimited; coordinator --resume
+  file("study.toml", in_alphabet(study("scaffold", 40)));
+  const CommandResult done = sites(R"(certs; die="full 3"; coordinator; for k in 1 2 3; do node $k; done
+    ended $coordinator full; grep -c error coordinator.err; tail -n 1 coordinator.err; ls r/study/*
+    die=; rm status.jsonl; listen=$address; coordinator --resume
     ended $coordinator coordinator; for k in 1 2 3; do eval ended \$node_$k $k; done)");
-  EXPECT_THAT(done.out, testing::MatchesRegex("killed 137\nfull 5\nerror: .*file too large; .*\nintact\n"
-                                              "coordinator 0\n1 0\n2 0\n3 0\n"))
+  // After round 0, before training, the first is saved, and then after every second round.
+  EXPECT_THAT(done.out,
+              testing::MatchesRegex("full 5\n1\nerror: .*checkpoint.tmp-[0-9]+/.*: no space left on device; .*\n"
+                                    "(.*\n)*coordinator 0\n1 0\n2 0\n3 0\n"))
       << all_said();
-  run_in_process(large(settings("scaffold", 40)));
+  EXPECT_THAT(said("coordinator.out") + said("coordinator.err"), testing::Not(HasSubstr("damaged")));
+  for (const auto& line : json_lines(said("status.jsonl"))) EXPECT_GT(line["round"], 0) << line;
+  run_in_process("scaffold", 40);
   expect_bits_of_one_process("scaffold");
 }
 
@@ -581,6 +578,38 @@ TEST_F(Sites, ThatHaveLeftHoldUpOneRoundAndNoMore) {
                                      "connected\n"));
   const auto summary = nlohmann::json::parse(result("r", "fedavg", "summary.json"));
   EXPECT_THAT(summary["federation"]["warnings"].dump(), HasSubstr("site-3 took no part in "));
+}
+
+TEST_F(Sites, ThatSleepBeyondADeadlineAreDoneWithoutAndComeBack) {
+  file("study.toml", study("fedavg", 60));
+  const CommandResult done = sites(R"(certs; coordinator --round-deadline 2 --quorum 2
+    node 1; node 2; halt="log 20"; node 3 --log sent.jsonl; await is_stopped $node_3
+    round() { tail -n 1 $1 | sed 's/.*"round":\([0-9]*\).*/\1/'; }
+    missed=$(($(round sent.jsonl) + 1)); await eval '[ $(round status.jsonl) -gt $((missed + 1)) ]'; kill -CONT $node_3
+    ended $coordinator coordinator; ended $node_3 3)");
+  EXPECT_EQ(done.out, "coordinator 0\n3 0\n") << all_said();
+  const std::string missed = "site-3 took no part in [1-9][0-9]* of 60 rounds, last since it sent nothing for 2 s";
+  EXPECT_THAT(said("coordinator.err"), testing::ContainsRegex("warning: " + missed + "\n"));
+  const auto summary = nlohmann::json::parse(result("r", "fedavg", "summary.json"));
+  EXPECT_THAT(summary["federation"]["warnings"].dump(), testing::ContainsRegex(missed));
+  const auto sent = json_lines(said("sent.jsonl"));
+  ASSERT_GT(sent.size(), 20u);
+  EXPECT_GT(sent[19]["round"], 0);  // it slept in the middle of training
+  EXPECT_EQ(sent.back()["round"], 60);
+}
+
+TEST_F(Sites, BelowTheQuorumAreWaitedForByNameAndGivenUpInTheEnd) {
+  file("study.toml", study("fedavg", 400));
+  const CommandResult done = sites(R"(certs; patience=12; die="stop 3"; coordinator --round-deadline 1 --quorum 3
+    node 1; node 2; node 3; hold $node_1; killed $node_3; kill -CONT $node_1; ended $coordinator coordinator
+    kill $node_1 $node_2)");
+  EXPECT_EQ(done.out, fmt::format("killed 137\ncoordinator {}\n", kPeer)) << all_said();
+  EXPECT_THAT(said("coordinator.err"),
+              testing::ContainsRegex("waiting for site-3 \\(not connected\\) since [0-9]+ s \\(training\\); start it "
+                                     "there: labelshift node "));
+  EXPECT_THAT(said("coordinator.err"),
+              testing::EndsWith("error: gave up after 12 s: 2 of 3 nodes have answered, expected at least 3; the first "
+                                "that has not is site-3: it is not connected: it sent nothing for 12 s\n"));
 }
 
 TEST_F(Sites, ThatComeBackWithinTheDeadlineLoseNoRound) {
