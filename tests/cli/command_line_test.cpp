@@ -320,6 +320,8 @@ TEST_F(CommandLine, ShowsProgressOnATerminalAfterASecondAndTakesItAway) {
   const std::string shown = on_terminal(prepare + estimate);
   EXPECT_THAT(shown, StartsWith("\r\033[Kreading slow: 1 s"));
   EXPECT_THAT(shown, testing::EndsWith("\r\033[K"));
+  const std::string narrow = on_terminal("cd '" + path("") + "'; rm slow; stty cols 12; " + prepare + estimate);
+  EXPECT_THAT(narrow, StartsWith("\r\033[Kreading slo\r\033[K"));  // on a second line it would stay
   EXPECT_EQ(on_terminal("cd '" + path("") + "'; rm slow; " + prepare + estimate + " 2> errors"), "");
   EXPECT_EQ(bytes_of(path("errors")), "");
   EXPECT_EQ(on_terminal("'" LABELSHIFT_COMMAND "' estimators > /dev/null"), "");  // over in less than a second

@@ -1,10 +1,14 @@
 #include "labelshift/cli/progress.hpp"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
+
+#include "labelshift/core/base/utf8.hpp"
 
 namespace labelshift::cli {
 namespace {
@@ -17,6 +21,17 @@ constexpr const char* kClearLine = "\r\033[K";
 std::string duration_text(double seconds) {
   const auto whole = std::llround(seconds);
   return whole < 60 ? fmt::format("{} s", whole) : fmt::format("{} min {:02} s", whole / 60, whole % 60);
+}
+
+/// As much of a line as has room on one of the terminal: of a longer one only the last part could be taken away again.
+std::string fitting(std::string line) {
+  winsize terminal{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &terminal) != 0 || terminal.ws_col == 0) return line;
+  std::size_t end = 0;
+  for (int column = 1; column < terminal.ws_col && end < line.size(); ++column)
+    end += std::max<std::size_t>(first_character(std::string_view(line).substr(end)).bytes, 1);
+  line.resize(end);
+  return line;
 }
 
 }  // namespace
@@ -57,12 +72,10 @@ void Progress::redraw() {
   if (changed_.wait_for(lock, kPatience, finished)) return;
   do {
     const double elapsed = std::chrono::duration<double>(Clock::now() - stage_start_).count();
-    if (done_ > 0.0 && done_ < 1.0)
-      std::cerr << fmt::format("{}{}: {:.0f} %, {} left{}", kClearLine, stage_, 100.0 * done_,
-                               duration_text(elapsed * (1.0 - done_) / done_), detail_);
-    else
-      std::cerr << fmt::format("{}{}: {}{}", kClearLine, stage_, duration_text(elapsed), detail_);
-    std::cerr.flush();
+    const std::string how_far = done_ > 0.0 && done_ < 1.0 ? fmt::format("{:.0f} %, {} left", 100.0 * done_,
+                                                                         duration_text(elapsed * (1.0 - done_) / done_))
+                                                           : duration_text(elapsed);
+    std::cerr << kClearLine << fitting(fmt::format("{}: {}{}", stage_, how_far, detail_)) << std::flush;
   } while (!changed_.wait_for(lock, kBetweenDrawings, finished));
   std::cerr << kClearLine << std::flush;
 }
