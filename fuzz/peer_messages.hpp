@@ -48,13 +48,17 @@ inline void assemble(const peer::Piece& piece) {
 }
 
 inline void read_from_node(std::span<const std::byte> bytes) {
-  if (const auto message = read_twice<peer::parse_from_node>(bytes))
-    if (const auto* piece = std::get_if<peer::Piece>(&*message)) assemble(*piece);
+  const auto message = read_twice<peer::parse_from_node>(bytes);
+  if (!message) return;
+  if (const auto* piece = std::get_if<peer::Piece>(&*message)) assemble(*piece);
+  if (const auto* head = std::get_if<peer::AnswerHead>(&*message)) assemble({head->call, false, 100, head->data});
 }
 
 inline void read_from_coordinator(std::span<const std::byte> bytes) {
-  if (const auto message = read_twice<peer::parse_from_coordinator>(bytes))
-    if (const auto* piece = std::get_if<peer::Piece>(&*message)) assemble(*piece);
+  const auto message = read_twice<peer::parse_from_coordinator>(bytes);
+  if (!message) return;
+  if (const auto* piece = std::get_if<peer::Piece>(&*message)) assemble(*piece);
+  if (const auto* head = std::get_if<peer::RequestHead>(&*message)) assemble({head->call, false, 100, head->data});
 }
 
 }  // namespace labelshift::fuzz

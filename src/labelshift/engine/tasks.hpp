@@ -8,7 +8,7 @@
 namespace labelshift {
 
 /// Raised whenever a message changes its meaning. Nodes and coordinators of different versions do not talk.
-inline constexpr std::uint32_t kProtocolVersion = 7;
+inline constexpr std::uint32_t kProtocolVersion = 8;
 
 enum class TaskKind : std::uint32_t {
   kHello,

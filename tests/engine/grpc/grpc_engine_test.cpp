@@ -42,6 +42,20 @@ TEST(GrpcEngine, SumsReportsAndTrafficHaveTheBitsOfOneProcess) {
     }
 }
 
+TEST(GrpcEngine, AShortRequestIsOneMessage) {
+  const auto engine = plain_engine(1);
+  RawNode node(engine->address());
+  node.hello("node-0");
+  std::jthread reader([&] {
+    EXPECT_TRUE(std::holds_alternative<peer::Card>(node.read().value()));
+    const auto head = std::get<peer::RequestHead>(node.read().value());
+    EXPECT_EQ(head.own.size(), head.own_size);
+    EXPECT_EQ(head.data.size(), head.size);
+    node.answer(head.call, kGoodAnswer);
+  });
+  EXPECT_TRUE(engine->run(kRequest, first(1), kTerms, kBounded).failed.empty());
+}
+
 TEST(GrpcEngine, ModelsLargerThanAMessageTravelInPieces) {
   const auto engine = plain_engine(3);
   const ServedNodes nodes({.connect = engine->address(), .seats = plain_seats(3)}, rough_answer);
@@ -297,6 +311,27 @@ std::vector<Forgery> forgeries() {
          node.send(peer::Piece{call, false, 10, "0123456789"});
        },
        "a piece of 10 bytes begins at 10, expected 0"},
+      {"MoreThanAnnouncedWithTheHead",
+       [](RawNode& node, const peer::CallId& call) {
+         node.send(peer::AnswerHead{call, 50, 1, std::string(51, 'x')});
+       },
+       "a piece of 51 bytes where 50 were to come"},
+      {"FirstBytesASecondTime",
+       [](RawNode& node, const peer::CallId& call) {
+         node.send(peer::AnswerHead{call, 50, 1, "0123456789"});
+         node.send(peer::Piece{call, false, 0, "0123456789"});
+       },
+       "a piece of 10 bytes begins at 0, expected 10"},
+      {"BadChecksumOfAHead",
+       [](RawNode& node, const peer::CallId& call) {
+         node.send(peer::AnswerHead{call, 10, 7, "0123456789"});
+       },
+       "another checksum than was announced"},
+      {"MoreThanAnnouncedOfWhatNobodyAskedFor",
+       [=](RawNode& node, const peer::CallId& call) {
+         node.send(peer::AnswerHead{with(call, [](auto& id) { --id.serial; }), 5, 1, "012345"});
+       },
+       "a piece of 6 bytes where 5 were to come"},
       {"TwoHeads",
        [](RawNode& node, const peer::CallId& call) {
          node.send(peer::AnswerHead{call, 50, {}});

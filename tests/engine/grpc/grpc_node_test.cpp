@@ -79,6 +79,19 @@ std::vector<Lie> lies() {
       {"PieceTooLong",
        {card, asked(kRequest, to)[0], said(peer::Piece{kCall, true, 0, std::string(33, 'x')})},
        "a piece of 33 bytes begins at 0, expected 0 with at most 32"},
+      {"MoreThanAnnouncedWithTheHead",
+       {card, said(peer::RequestHead{kCall, 32, 1, 5, 1, std::string(33, 'x')})},
+       "a piece of 33 bytes begins at 0, expected 0 with at most 32"},
+      {"TheSecondPartBeforeTheFirst",
+       {card, said(peer::RequestHead{kCall, 32, 1, 5, 1, "own", "abc"})},
+       "a piece of nothing"},
+      {"FirstBytesASecondTime",
+       {card, said(peer::RequestHead{kCall, 3, 1, 5, 1, "own", "abc"}), said(peer::Piece{kCall, false, 0, "abc"})},
+       "a piece of 3 bytes begins at 0, expected 3"},
+      {"BadChecksumOfAHead",
+       {card, said(peer::RequestHead{kCall, 3, 1, 3, 1, "own", "abc"})},
+       "another checksum than was announced",
+       true},
       {"BadChecksum", with_head([](auto& head) { ++head.checksum; }), "another checksum than was announced", true},
       {"SomebodyElse", joined({card}, asked(kRequest, {.node = 1})), "it was asked as node 2", true},
       {"OtherRound", joined({card}, asked(kRequest, to, {"run", 77, 6})), "round 5 in a message of round 6", true},
@@ -132,7 +145,8 @@ TEST(GrpcNode, TellsItsProgramsWhichRunItIsAndMakesNewOnesForAnother) {
   engine->finish();
   EXPECT_EQ(nodes.join(), GrpcEnd::kFinished);
   EXPECT_EQ(cards.front(), (RunCard{.run = "one", .settings = "a"}));
-  EXPECT_EQ(cards.back(), (RunCard{.run = "three", .settings = "c"}));
+  // Once: if node 2 tries the bad one while node 1 is asked for the next, the worker goes back to what it has.
+  EXPECT_EQ(std::ranges::count(cards, RunCard{.run = "three", .settings = "c"}), 1);
   EXPECT_GE(cards.size(), 3U);
   EXPECT_LE(cards.size(), 4U);  // one that failed may be tried for each node
 }
@@ -146,8 +160,10 @@ TEST(GrpcNode, SendsTheAnswerOfALostConnectionOnTheNextWithoutComputingItAgain) 
     await([&] { return coordinator.visits() >= 3; }, "the connection was lost twice");
     return rough_answer(call);
   });
-  await([&] { return coordinator.came().size() >= 2; }, "the answer came");
-  EXPECT_EQ(std::get<peer::AnswerHead>(coordinator.came()[0]).call, kCall);
+  await([&] { return !coordinator.came().empty(); }, "the answer came");
+  const auto answer = std::get<peer::AnswerHead>(coordinator.came()[0]);
+  EXPECT_EQ(answer.call, kCall);
+  EXPECT_EQ(answer.data.size(), answer.size);  // which is short
   EXPECT_EQ(calls, 1);
 }
 

@@ -27,12 +27,14 @@ TEST(PeerMessages, ComeBackAsTheyWereSent) {
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   for (const FromNode& message :
        {FromNode(Hello{3, "north", session}), FromNode(AnswerHead{kCall, 1000, 0xcbf4392612345678}),
-        FromNode(Piece{kCall, false, 12, "abc"}), FromNode(Failure{kCall, ErrorKind::kInput, Remedy::kCpu, "no data"}),
+        FromNode(AnswerHead{kCall, 1000, 1, "abc"}), FromNode(Piece{kCall, false, 12, "abc"}),
+        FromNode(Failure{kCall, ErrorKind::kInput, Remedy::kCpu, "no data"}),
         FromNode(Failure{kCall, std::nullopt, Remedy::kNone, "a bug"})})
     EXPECT_EQ(parse_from_node(bytes_of(encode(message))), message);
   for (const FromCoordinator& message :
        {FromCoordinator(Card{{"run", "seed = 1", 2}, 4, 5}), FromCoordinator(RequestHead{kCall, 32, 1, 100, 2}),
-        FromCoordinator(Piece{kCall, true, 12, "abc"}), FromCoordinator(Cancel{kCall}), FromCoordinator(Done{"run"})})
+        FromCoordinator(RequestHead{kCall, 3, 1, 100, 2, "own", "abc"}), FromCoordinator(Piece{kCall, true, 12, "abc"}),
+        FromCoordinator(Cancel{kCall}), FromCoordinator(Done{"run"})})
     EXPECT_EQ(parse_from_coordinator(bytes_of(encode(message))), message);
 }
 
@@ -48,19 +50,64 @@ TEST(PeerMessages, ArePrintableAndOfLimitedLength) {
   refused("a run of 129 bytes, expected at most 128", AnswerHead{{std::string(129, 'x'), 1, 1}, 1, {}});
   refused("a piece of 0 bytes, expected 1 to 262144", Piece{kCall, false, 0, ""});
   refused("a piece of 262145 bytes, expected 1 to 262144", Piece{kCall, false, 0, std::string(262145, 'x')});
+  refused("a piece of 262145 bytes with a head, expected at most 262144",
+          AnswerHead{kCall, 300000, 1, std::string(262145, 'x')});
+  const auto refused_there = [](const std::string& sentence, const RequestHead& message) {
+    expect_error(ErrorKind::kPeer, "a message has " + sentence + "; do both sides run the same version?",
+                 [&] { parse_from_coordinator(bytes_of(encode(FromCoordinator(message)))); });
+  };
+  refused_there("a piece of 262145 bytes with a head, expected at most 262144",
+                {kCall, 1, 1, 300000, 1, "x", std::string(262145, 'x')});
+  refused_there("a part for this node of 32769 bytes with a head, expected at most 32768",
+                {kCall, 40000, 1, 300000, 1, std::string(32769, 'x')});
+}
+
+Bytes counted_bytes(std::size_t size) {
+  Bytes bytes(size);
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 >> 3);
+  return bytes;
+}
+
+std::string text_of(const Bytes& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+TEST(PeerMessages, AreOneForAShortRequestOrAnswer) {
+  const Bytes own = counted_bytes(kMostOwnBytes), bytes = counted_bytes(kPieceBytes);
+  const auto answer = answer_messages(kCall, std::make_shared<const Bytes>(bytes));
+  ASSERT_EQ(answer.size(), 1U);
+  EXPECT_EQ(std::get<AnswerHead>(from_node(answer[0])),
+            (AnswerHead{kCall, bytes.size(), checksum_of(bytes), text_of(bytes)}));
+  const auto request = OutgoingRequest(kCall, bytes).messages(std::make_shared<const Bytes>(own));
+  ASSERT_EQ(request.size(), 1U);
+  EXPECT_LE(request[0].Length(), kMostMessageBytes);
+  EXPECT_EQ(std::get<RequestHead>(from_coordinator(request[0])),
+            (RequestHead{kCall, own.size(), checksum_of(own), bytes.size(), checksum_of(bytes), text_of(own),
+                         text_of(bytes)}));
+}
+
+TEST(PeerMessages, BeginWithAHeadAloneWhereThePartForOneNodeIsLong) {
+  const Bytes own = counted_bytes(kMostOwnBytes + 1), bytes = counted_bytes(10);
+  const auto request = OutgoingRequest(kCall, bytes).messages(std::make_shared<const Bytes>(own));
+  ASSERT_EQ(request.size(), 3U);
+  EXPECT_EQ(std::get<RequestHead>(from_coordinator(request[0])),
+            (RequestHead{kCall, own.size(), checksum_of(own), bytes.size(), checksum_of(bytes)}));
+  EXPECT_EQ(std::get<Piece>(from_coordinator(request[1])), (Piece{kCall, true, 0, text_of(own)}));
+  EXPECT_EQ(std::get<Piece>(from_coordinator(request[2])), (Piece{kCall, false, 0, text_of(bytes)}));
 }
 
 TEST(PeerMessages, ArePutTogetherFromPieces) {
-  Bytes bytes(600'000);
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7 >> 3);
-  const auto pieces = pieces_of(kCall, false, std::make_shared<const Bytes>(bytes));
-  ASSERT_EQ(pieces.size(), 3U);
-  Assembly assembly(bytes.size(), checksum_of(bytes), bytes.size());
-  for (const grpc::ByteBuffer& buffer : pieces) {
+  const Bytes bytes = counted_bytes(600'000);
+  const auto messages = answer_messages(kCall, std::make_shared<const Bytes>(bytes));
+  ASSERT_EQ(messages.size(), 3U);
+  const auto head = std::get<AnswerHead>(from_node(messages[0]));
+  Assembly assembly(head.size, head.checksum, bytes.size());
+  assembly.add(0, head.data);
+  for (std::size_t i = 1; i < messages.size(); ++i) {
     EXPECT_FALSE(assembly.complete());
-    const auto piece = std::get<Piece>(from_node(buffer));
+    const auto piece = std::get<Piece>(from_node(messages[i]));
     EXPECT_EQ(piece.call, kCall);
-    EXPECT_EQ(FromCoordinator(piece), from_coordinator(buffer));
+    EXPECT_EQ(FromCoordinator(piece), from_coordinator(messages[i]));
     assembly.add(piece.offset, piece.data);
   }
   EXPECT_TRUE(assembly.complete());

@@ -38,15 +38,15 @@ class RawNode {
   void send_bytes(std::string bytes) { stream_->Write(peer::to_buffer(std::move(bytes))); }
   void send(const peer::FromNode& message) { send_bytes(peer::encode(message)); }
   void hello(const std::string& name) { send(peer::Hello{kProtocolVersion, name, session}); }
-  /// The pieces of an answer, without its head.
+  /// All of an answer but its head, in pieces.
   void pieces(const peer::CallId& call, const Bytes& bytes) {
-    for (const grpc::ByteBuffer& piece : peer::pieces_of(call, false, std::make_shared<const Bytes>(bytes)))
-      stream_->Write(piece);
+    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    for (std::size_t at = 0; at < text.size(); at += peer::kPieceBytes)
+      send(peer::Piece{call, false, at, text.substr(at, peer::kPieceBytes)});
   }
   void answer(const peer::CallId& call, const Answer& answer) {
-    const Bytes bytes = to_bytes(answer);
-    send(peer::AnswerHead{call, bytes.size(), peer::checksum_of(bytes)});
-    pieces(call, bytes);
+    for (const grpc::ByteBuffer& message : peer::answer_messages(call, std::make_shared<const Bytes>(to_bytes(answer))))
+      stream_->Write(message);
   }
 
   /// The next message, if one comes.
@@ -64,7 +64,7 @@ class RawNode {
       if (!message) throw std::runtime_error("no request came: " + finish().error_message());
       if (const auto* found = std::get_if<peer::RequestHead>(&*message)) {
         head = *found;
-        left = head.own_size + head.size;
+        left = head.own_size + head.size - head.own.size() - head.data.size();
         begun = true;
       } else if (const auto* piece = std::get_if<peer::Piece>(&*message)) {
         left -= piece->data.size();

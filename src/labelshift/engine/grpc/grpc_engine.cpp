@@ -39,6 +39,7 @@ constexpr std::chrono::seconds kLongSilence{2};  // after which an answer on its
 constexpr int kMostRefusals = 100;               // of messages of one stream, before it is ended
 constexpr int kMostUnknown = 2;                  // streams of one certificate that have not said who they are
 constexpr std::uint64_t kPackedOverhead = 4096;  // that a codec may add to what it packs
+constexpr std::uint64_t kShortAnswer = peer::kPieceBytes;
 
 std::string milliseconds_text(Clock::duration time) {
   if (time >= std::chrono::seconds(1)) return fmt::format("{:g} s", std::chrono::duration<double>(time).count());
@@ -162,6 +163,12 @@ class Session : public grpc::ServerBidiReactor<ByteBuffer, ByteBuffer>, public s
   std::optional<Incoming> incoming;
 };
 
+/// The most bytes that an answer can have. What a codec packed may stand for all weights, and is not longer than these.
+std::uint64_t most_bytes(const AnswerTerms& terms) {
+  return encoded_size(Answer{}) + terms.words * sizeof(std::uint64_t) + terms.numbers * sizeof(double) +
+         terms.weights * sizeof(float) + kPackedOverhead + terms.report;
+}
+
 /// A request on its way through a cohort; under the coordinator's lock, but for `sum` and the constants.
 struct CallState {
   enum class Phase { kUnasked, kAsked, kReceiving, kChecking, kContributed, kFailed };
@@ -172,33 +179,29 @@ struct CallState {
     NodeFailure failure;
   };
 
-  CallState(CallId call, const Request& request, std::span<const Addressee> cohort_, std::vector<Index> whole_,
+  CallState(CallId call, const Request& asked, std::span<const Addressee> cohort_, std::vector<Index> whole_,
             const AnswerTerms& terms_, Index nodes, std::size_t quorum_, bool has_deadline_)
       : id(std::move(call)),
+        request(id, to_bytes(asked)),
         cohort(cohort_),
         whole(std::move(whole_)),
         terms(terms_),
         quorum(quorum_),
         has_deadline(has_deadline_),
+        has_short_answers(most_bytes(terms) <= kShortAnswer),
         sum(nodes, whole),
-        positions(cohort_.size()) {
-    const auto bytes = std::make_shared<const Bytes>(to_bytes(request));
-    request_size = bytes->size();
-    request_checksum = peer::checksum_of(*bytes);
-    pieces = peer::pieces_of(id, /*own=*/false, bytes);
-  }
+        positions(cohort_.size()) {}
 
   const CallId id;
+  const peer::OutgoingRequest request;
   const std::span<const Addressee> cohort;
   const std::vector<Index> whole;
   const AnswerTerms& terms;
   const std::size_t quorum;
   const bool has_deadline;
+  const bool has_short_answers;  // packed or not: to wake a worker would take longer than to check one
   TreeSum sum;
   std::vector<Position> positions;
-  std::vector<ByteBuffer> pieces;  // of the request, the same for all
-  std::uint64_t request_size = 0;
-  std::uint64_t request_checksum = 0;
   std::vector<Index> to_skip;  // nodes that failed, for the thread of run() to take out of the sum
   std::size_t checking = 0, contributed = 0, failed = 0;
   bool over = false;  // nobody is waited for any more
@@ -332,7 +335,9 @@ class Coordinator final : public GrpcEngine, pb::Federation::WithRawCallbackMeth
   bool ask(Session& session, std::size_t position);
   void turn_away(Session& session, StatusCode code, const std::string& why);
   void break_off(Session& session, const std::string& why);
-  void leave_unread(Session& session, const CallId& call, std::uint64_t size, const std::string& why);
+  std::optional<Work> take_whole(Session& session);
+  void leave_unread(Session& session, const std::string& why);
+  void leave_unread(Session& session, const peer::AnswerHead& head, peer::Piece& first, const std::string& why);
   void detach(Session& session);
   void stop_call(CallState& call, const std::string& why, bool bystanders = false);
   void admit_held();
@@ -624,7 +629,7 @@ grpc::ServerBidiReactor<ByteBuffer, ByteBuffer>* Coordinator::Attend(grpc::Callb
 void Coordinator::came(Session& session, const ByteBuffer& buffer) {
   try {
     peer::FromNode message = peer::from_node(buffer);
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     traffic_.up += buffer.Length();
     if (session.is_ending()) return;
     try {
@@ -632,8 +637,19 @@ void Coordinator::came(Session& session, const ByteBuffer& buffer) {
         throw Error(ErrorKind::kPeer, "its first message does not say who it is");
       std::visit([&](auto& one) { handle(session, one); }, message);
     } catch (const std::exception& error) {
-      break_off(session, error.what());
+      return break_off(session, error.what());
     }
+    std::optional<Work> whole = take_whole(session);
+    if (!whole) return;
+    if (!call_->has_short_answers) {
+      queue_.push_back(std::move(*whole));
+      work_there_.notify_one();
+      return;
+    }
+    lock.unlock();
+    check(std::move(*whole));
+    lock.lock();
+    admit_held();
   } catch (const std::exception& error) {
     const std::lock_guard lock(mutex_);
     break_off(session, error.what());
@@ -690,30 +706,35 @@ bool Coordinator::ask(Session& session, std::size_t position) {
   CallState::Position& state = call_->positions[position];
   const auto own = std::make_shared<const Bytes>(to_bytes(to));
   session.forget_call();
-  session.queue(peer::to_buffer(peer::encode(peer::FromCoordinator(peer::RequestHead{
-                    call_->id, own->size(), peer::checksum_of(*own), call_->request_size, call_->request_checksum}))),
-                true);
-  for (ByteBuffer& piece : peer::pieces_of(call_->id, /*own=*/true, own)) session.queue(std::move(piece), true);
-  for (const ByteBuffer& piece : call_->pieces) session.queue(piece, true);
+  for (ByteBuffer& message : call_->request.messages(own)) session.queue(std::move(message), true);
   state.phase = CallState::Phase::kAsked;
-  traffic_.down += own->size() + call_->request_size;
-  if (!std::exchange(state.counted, true)) call_->traffic.down += own->size() + call_->request_size;
+  const std::size_t size = own->size() + call_->request.size();
+  traffic_.down += size;
+  if (!std::exchange(state.counted, true)) call_->traffic.down += size;
   return session.take();
 }
 
-/// What is announced is not to be had; its pieces are read and forgotten.
-void Coordinator::leave_unread(Session& session, const CallId& call, std::uint64_t size, const std::string& why) {
-  if (size > settings_.limits.most_bytes)
-    throw Error(ErrorKind::kPeer,
-                fmt::format("it announces {} bytes, expected at most {}", size, settings_.limits.most_bytes));
+/// What comes is not to be had.
+void Coordinator::leave_unread(Session& session, const std::string& why) {
   ++refused_;
   log_->of_node(fmt::format("refused an answer of {}: {}", who(session), why));
   if (++session.refusals > kMostRefusals) throw Error(ErrorKind::kPeer, "too much of what it sends is refused");
-  if (size > 0) session.incoming.emplace(Session::Incoming{.call = call, .left = size});
+}
+
+/// The same of an answer, whose pieces are read and forgotten.
+void Coordinator::leave_unread(Session& session, const peer::AnswerHead& head, peer::Piece& first,
+                               const std::string& why) {
+  if (head.size > settings_.limits.most_bytes)
+    throw Error(ErrorKind::kPeer,
+                fmt::format("it announces {} bytes, expected at most {}", head.size, settings_.limits.most_bytes));
+  leave_unread(session, why);
+  if (head.size > 0) session.incoming.emplace(Session::Incoming{.call = head.call, .left = head.size});
+  if (!first.data.empty()) handle(session, first);
 }
 
 void Coordinator::handle(Session& session, peer::AnswerHead& head) {
   if (session.incoming) throw Error(ErrorKind::kPeer, "it begins an answer before the last has ended");
+  peer::Piece first{head.call, /*own=*/false, /*offset=*/0, std::move(head.data)};
   if (!call_ || call_->id != head.call) {
     std::string why = "nothing is asked now";
     if (call_ && head.call.run != call_->id.run)
@@ -722,22 +743,17 @@ void Coordinator::handle(Session& session, peer::AnswerHead& head) {
       why = "it answers another question than was asked last";
     else if (call_)
       why = fmt::format("it is of round {}, expected {}", head.call.round, call_->id.round);
-    return leave_unread(session, head.call, head.size, why);
+    return leave_unread(session, head, first, why);
   }
   const auto position = call_->position_of(session.node);
   if (!position || !call_->open(*position) || call_->over)
-    return leave_unread(session, head.call, head.size, "it is not waited for (any more)");
-  // What a codec packed may stand for all weights, and is not longer than these.
-  const AnswerTerms& terms = call_->terms;
-  const std::uint64_t most = std::min<std::uint64_t>(
-      settings_.limits.most_bytes, encoded_size(Answer{}) + terms.words * sizeof(std::uint64_t) +
-                                       terms.numbers * sizeof(double) + terms.weights * sizeof(float) +
-                                       kPackedOverhead + terms.report);
-  peer::Assembly assembly(head.size, head.checksum, most);
+    return leave_unread(session, head, first, "it is not waited for (any more)");
+  peer::Assembly assembly(head.size, head.checksum, std::min(settings_.limits.most_bytes, most_bytes(call_->terms)));
   if (head.size == 0) throw Error(ErrorKind::kPeer, "it announces an answer of 0 bytes");
-  const std::uint64_t others = receiving();
+  const std::uint64_t others = first.data.size() < head.size ? receiving() : 0;  // one that is whole waits for nobody
   session.incoming.emplace(Session::Incoming{.call = head.call, .left = head.size, .assembly = std::move(assembly)});
   call_->positions[*position].phase = CallState::Phase::kReceiving;
+  if (!first.data.empty()) handle(session, first);
   session.held = others > 0 && others + head.size > settings_.limits.most_receiving;
 }
 
@@ -752,22 +768,24 @@ void Coordinator::handle(Session& session, peer::Piece& piece) {
   incoming->progress = Clock::now();
   if (incoming->assembly) incoming->assembly->add(piece.offset, std::move(piece.data));
   incoming->left -= size;
-  if (incoming->left > 0) return;
-  Session::Incoming whole = std::move(*incoming);
-  incoming.reset();
-  if (!whole.assembly) return;
+  if (incoming->left == 0 && !incoming->assembly) incoming.reset();
+}
+
+/// The answer of a node, once it is whole: it has to be checked.
+std::optional<Coordinator::Work> Coordinator::take_whole(Session& session) {
+  if (!session.incoming || session.incoming->left > 0) return std::nullopt;
+  Session::Incoming whole = *std::exchange(session.incoming, std::nullopt);
   const auto position = call_->position_of(session.node);  // it is of this call: stop_call() drops assemblies
   call_->positions[*position].phase = CallState::Phase::kChecking;
   ++call_->checking;
-  queue_.push_back({call_, *position, std::move(*whole.assembly), session.shared_from_this()});
-  work_there_.notify_one();
+  return Work{call_, *position, std::move(*whole.assembly), session.shared_from_this()};
 }
 
 void Coordinator::handle(Session& session, peer::Failure& failure) {
   if (session.incoming) throw Error(ErrorKind::kPeer, "it fails before its last answer has ended");
   const auto position = call_ ? call_->position_of(session.node) : std::nullopt;
   if (!position || call_->id != failure.call || !call_->open(*position) || call_->over)
-    return leave_unread(session, failure.call, 0, "it is not waited for (any more)");
+    return leave_unread(session, "it is not waited for (any more)");
   call_->fail(*position, {session.node, failure.kind, std::move(failure.sentence), failure.remedy});
   changed_.notify_all();
 }

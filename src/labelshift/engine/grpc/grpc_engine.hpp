@@ -21,7 +21,8 @@ using GrpcLog = std::function<void(const std::string& line)>;
 struct GrpcLimits {
   std::uint64_t most_bytes = std::uint64_t{1} << 32;      // of an answer, whatever the terms of a call allow
   std::uint64_t most_receiving = std::uint64_t{1} << 28;  // of answers on their way at a time; others wait for their
-                                                          // turn. As much again of those that stopped on their way
+                                                          // turn, but for 256 KiB of each. As much again of those
+                                                          // that stopped on their way
   std::size_t most_streams = 0;                           // at a time; 0: twice as many as there are nodes, and 8
   std::size_t most_connections = 0;                       // at a time; 0: twice as many as there are nodes, and 64
   std::chrono::milliseconds handshake{10'000};            // until a connection has said who it is

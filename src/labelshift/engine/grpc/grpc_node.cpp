@@ -147,9 +147,9 @@ struct Job {
   // What came of it, to be sent, again if need be.
   bool answered = false, sent = false;
   SentLog::AnswerFacts facts;
-  std::string sentence;              // of a failure
-  std::string first;                 // the first message
-  std::vector<ByteBuffer> messages;  // all, the first among them
+  std::string sentence;  // of a failure
+  std::string refusal;   // the message of a failure
+  std::vector<ByteBuffer> messages;
 };
 
 struct Seat {
@@ -169,7 +169,7 @@ struct Seat {
   std::optional<peer::Card> card;
   std::shared_ptr<RunPrograms> programs;
   std::uint64_t serial = 0;               // of the last request on this stream; 0: none
-  std::optional<peer::RequestHead> held;  // of a request that waits for its programs to say how long it can be
+  std::optional<peer::RequestHead> held;  // a request that waits for its programs to say how long it can be
   std::shared_ptr<Job> incoming;          // a request that has not come whole
   std::shared_ptr<Job> job;               // the last that has
 };
@@ -201,7 +201,8 @@ class NodeHost {
 
   void connect(Seat& seat);
   void drop(Seat& seat);
-  void begin(Seat& seat, const peer::RequestHead& head);
+  std::shared_ptr<Job> begin(Seat& seat, const peer::RequestHead& head);
+  void take_first(Seat& seat, peer::RequestHead& head);
   void begin_held(const std::shared_ptr<RunPrograms>& programs, const std::exception_ptr& failure);
   void enqueue(std::shared_ptr<Job> job);
   void fail(std::exception_ptr why);
@@ -546,6 +547,12 @@ void NodeHost::handle(Seat& seat, peer::Card& card) {
   seat.attending = true;
 }
 
+/// Whether heads are of the same request, with whatever bytes they came.
+bool is_same(const peer::RequestHead& one, const peer::RequestHead& other) {
+  return one.call == other.call && one.own_size == other.own_size && one.own_checksum == other.own_checksum &&
+         one.size == other.size && one.checksum == other.checksum;
+}
+
 /// Whether a request is longer than that.
 bool exceeds(const peer::RequestHead& head, std::uint64_t most) {
   return head.own_size > most || head.size > most - head.own_size;
@@ -559,26 +566,38 @@ void NodeHost::handle(Seat& seat, peer::RequestHead& head) {
                 fmt::format("it asks for run {}, but announced {}", shown(head.call.run), shown(seat.card->run.run)));
   // A coordinator counts its questions. What it asked before is not asked again on the same stream, unless the very
   // same is wanted that was asked last.
-  if (head.call.serial <= seat.serial && !(seat.job && seat.job->head == head))
+  if (head.call.serial <= seat.serial && !(seat.job && is_same(seat.job->head, head)))
     throw Error(ErrorKind::kPeer, fmt::format("it asks question {} again, after question {}; it or somebody between "
                                               "repeats what was sent before",
                                               head.call.serial, seat.serial));
   seat.serial = std::max(seat.serial, head.call.serial);
   if (head.own_size == 0 || head.size == 0) throw Error(ErrorKind::kPeer, "it announces a request of 0 bytes");
-  if (seat.programs->most_bytes || !exceeds(head, kMostBytesAtFirst) || exceeds(head, settings_.most_bytes))
-    return begin(seat, head);
-  seat.held = head;
+  if (seat.programs->most_bytes || !exceeds(head, kMostBytesAtFirst) || exceeds(head, settings_.most_bytes)) {
+    begin(seat, head);
+    return take_first(seat, head);
+  }
+  seat.held = std::move(head);
   seat.stream->hold();
   if (std::exchange(seat.programs->wanted, true)) return;
   wanted_.push_back(seat.programs);
   job_there_.notify_one();
 }
 
-void NodeHost::begin(Seat& seat, const peer::RequestHead& head) {
+std::shared_ptr<Job> NodeHost::begin(Seat& seat, const peer::RequestHead& head) {
   const std::uint64_t most = std::min(settings_.most_bytes, seat.programs->most_bytes.value_or(settings_.most_bytes));
   peer::Assembly own(head.own_size, head.own_checksum, most);
   peer::Assembly shared(head.size, head.checksum, most - head.own_size);
-  seat.incoming.reset(new Job{seat, seat.card->node, head, seat.programs, std::move(own), std::move(shared)});
+  const peer::RequestHead facts{head.call, head.own_size, head.own_checksum, head.size, head.checksum};
+  seat.incoming.reset(new Job{seat, seat.card->node, facts, seat.programs, std::move(own), std::move(shared)});
+  return seat.incoming;
+}
+
+/// The bytes that came with the head of a request that has begun.
+void NodeHost::take_first(Seat& seat, peer::RequestHead& head) {
+  peer::Piece own{head.call, /*own=*/true, /*offset=*/0, std::move(head.own)};
+  peer::Piece shared{head.call, /*own=*/false, /*offset=*/0, std::move(head.data)};
+  if (!own.data.empty()) handle(seat, own);
+  if (!shared.data.empty()) handle(seat, shared);
 }
 
 /// Goes on with the requests that waited for these programs. Where there are none, the reason is the answer at once,
@@ -587,21 +606,21 @@ void NodeHost::begin_held(const std::shared_ptr<RunPrograms>& programs, const st
   programs->wanted = false;
   for (const auto& seat : seats_) {
     if (seat->programs != programs || !seat->held) continue;
-    const peer::RequestHead head = *std::exchange(seat->held, std::nullopt);
+    peer::RequestHead head = *std::exchange(seat->held, std::nullopt);
     try {
-      begin(*seat, head);
+      const std::shared_ptr<Job> job = begin(*seat, head);
+      if (failure) {
+        job->broken = failure;
+        job->unread = head.own_size + head.size;
+        drop(*seat);
+        seat->incoming = seat->job = job;
+        enqueue(job);
+      }
+      take_first(*seat, head);
     } catch (const std::exception& error) {
       seat->stream->reason = broken_protocol(error.what());
       seat->stream->cut();
       continue;
-    }
-    if (failure) {
-      const std::shared_ptr<Job> job = seat->incoming;
-      job->broken = failure;
-      job->unread = head.own_size + head.size;
-      drop(*seat);
-      seat->incoming = seat->job = job;
-      enqueue(job);
     }
     seat->stream->go_on();
   }
@@ -620,7 +639,7 @@ void NodeHost::handle(Seat& seat, peer::Piece& piece) {
   (piece.own ? job->own : job->shared).add(piece.offset, std::move(piece.data));
   if (!job->shared.complete()) return;
   seat.incoming.reset();
-  if (seat.job && seat.job->head == job->head) {
+  if (seat.job && is_same(seat.job->head, job->head)) {
     // It has been asked before, and the connection was lost. What is being computed will be sent.
     if (seat.job->answered) enqueue(seat.job);
     return;
@@ -747,16 +766,13 @@ void NodeHost::answer(Job& job, NodeProgram& program) {
                .report = answer.report.size(),
                .bytes = bytes->size()};
   if (!settings_.sent_log.empty()) job.facts.sha256 = peer::digest_of(*bytes);
-  job.first = peer::encode(peer::FromNode(peer::AnswerHead{job.head.call, bytes->size(), peer::checksum_of(*bytes)}));
-  job.messages = {peer::to_buffer(job.first)};
-  for (ByteBuffer& piece : peer::pieces_of(job.head.call, /*own=*/false, bytes))
-    job.messages.push_back(std::move(piece));
+  job.messages = peer::answer_messages(job.head.call, bytes);
 }
 
 void NodeHost::refuse(Job& job, const NodeFailure& failure) {
   job.sentence = failure.sentence.empty() ? "it stopped" : failure.sentence.substr(0, peer::kMostSentenceBytes);
-  job.first = peer::encode(peer::FromNode(peer::Failure{job.head.call, failure.kind, failure.remedy, job.sentence}));
-  job.messages = {peer::to_buffer(job.first)};
+  job.refusal = peer::encode(peer::FromNode(peer::Failure{job.head.call, failure.kind, failure.remedy, job.sentence}));
+  job.messages = {peer::to_buffer(job.refusal)};
   if (!job.cancelled &&
       failure.kind == ErrorKind::kPeer)  // as often as a coordinator likes, so it counts as a stranger
     log_->of_stranger(fmt::format("{}: refused a request of round {}: {}", job.seat.name, job.head.call.round,
@@ -775,7 +791,7 @@ void NodeHost::send(Job& job) {
   if (job.sentence.empty())
     sent_.answer(job.seat.name, job.head.call, job.facts, again);
   else
-    sent_.failure(job.seat.name, job.head.call, job.facts.task, job.sentence, job.first, again);
+    sent_.failure(job.seat.name, job.head.call, job.facts.task, job.sentence, job.refusal, again);
   std::shared_ptr<Stream> stream;
   {
     const std::lock_guard lock(mutex_);

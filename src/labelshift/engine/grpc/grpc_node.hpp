@@ -44,7 +44,8 @@ struct GrpcPrograms {
   std::uint64_t most_bytes;
 };
 
-/// Until the programs of a run are there and say how long its requests can be. A longer one is not read before that.
+/// Until the programs of a run are there and say how long its requests can be. Of a longer one no more than the head,
+/// with what comes with it, is read before that.
 inline constexpr std::uint64_t kMostBytesAtFirst = std::uint64_t{1} << 20;
 
 /// Called when a run is announced and a node of this process is first asked for it; what it throws is the node's

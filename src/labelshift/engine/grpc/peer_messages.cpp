@@ -85,6 +85,23 @@ void write(const Piece& from, pb::Piece& to) {
   to.set_data(from.data);
 }
 
+void write(const AnswerHead& from, pb::AnswerHead& to) {
+  write(from.call, *to.mutable_call());
+  to.set_size(from.size);
+  to.set_checksum(from.checksum);
+  to.set_data(from.data);
+}
+
+void write(const RequestHead& from, pb::RequestHead& to) {
+  write(from.call, *to.mutable_call());
+  to.set_own_size(from.own_size);
+  to.set_own_checksum(from.own_checksum);
+  to.set_size(from.size);
+  to.set_checksum(from.checksum);
+  to.set_own(from.own);
+  to.set_data(from.data);
+}
+
 template <typename... Cases>
 struct Overloaded : Cases... {
   using Cases::operator()...;
@@ -114,9 +131,47 @@ Message parse_buffer(const grpc::ByteBuffer& buffer) {
   return message;
 }
 
+std::string limited(std::string* bytes, std::size_t most, const char* what) {
+  if (bytes->size() > most)
+    refuse(fmt::format("{} of {} bytes with a head, expected at most {}", what, bytes->size(), most));
+  return std::move(*bytes);
+}
+
 void put_varint(std::string& to, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) to += static_cast<char>(value | 0x80);
   to += static_cast<char>(value);
+}
+
+/// A message of which `kind` is the field: what `inner` has already, and so many of the bytes from `at` on as one may
+/// have as its last field `data`.
+template <typename Inner>
+grpc::ByteBuffer with_bytes(int kind, const Inner& inner, const std::shared_ptr<const Bytes>& bytes, std::size_t at) {
+  constexpr auto tag = [](int field) { return static_cast<char>(field << 3 | 2); };  // of a field with a length
+  const std::size_t size = std::min(kPieceBytes, bytes->size() - at);
+  std::string head = inner.SerializeAsString() + tag(Inner::kDataFieldNumber);
+  put_varint(head, size);
+  std::string outer(1, tag(kind));
+  put_varint(outer, head.size() + size);
+  // gRPC takes bytes that it may not change, by a pointer that does not say so.
+  auto* const held = new std::shared_ptr<const Bytes>(bytes);
+  const grpc::Slice slices[] = {grpc::Slice(outer + head),
+                                grpc::Slice(
+                                    const_cast<std::byte*>(bytes->data() + at), size,
+                                    [](void* one) { delete static_cast<std::shared_ptr<const Bytes>*>(one); }, held)};
+  return {slices, 2};
+}
+
+/// The same for both directions, since a piece has the same number in FromNode and FromCoordinator.
+void add_pieces(std::vector<grpc::ByteBuffer>& messages, const CallId& call, bool own,
+                const std::shared_ptr<const Bytes>& bytes, std::size_t from) {
+  static_assert(static_cast<int>(pb::FromNode::kPiece) == static_cast<int>(pb::FromCoordinator::kPiece));
+  for (std::size_t at = from; at < bytes->size(); at += kPieceBytes) {
+    pb::Piece piece;
+    write(call, *piece.mutable_call());
+    piece.set_own(own);
+    piece.set_offset(at);
+    messages.push_back(with_bytes(pb::FromNode::kPiece, piece, bytes, at));
+  }
 }
 
 FromNode read(pb::FromNode from) {
@@ -126,8 +181,11 @@ FromNode read(pb::FromNode from) {
       return Hello{hello.protocol(), text(hello.name(), kMostNameBytes, "a name"),
                    fixed<SessionId>(hello.session(), "a session")};
     }
-    case pb::FromNode::kAnswer:
-      return AnswerHead{read(from.answer().call()), from.answer().size(), from.answer().checksum()};
+    case pb::FromNode::kAnswer: {
+      pb::AnswerHead& head = *from.mutable_answer();
+      return AnswerHead{read(head.call()), head.size(), head.checksum(),
+                        limited(head.mutable_data(), kPieceBytes, "a piece")};
+    }
     case pb::FromNode::kPiece:
       return read(*from.mutable_piece());
     case pb::FromNode::kFailure:
@@ -143,8 +201,14 @@ FromCoordinator read(pb::FromCoordinator from) {
     case pb::FromCoordinator::kCard:
       return read(from.card());
     case pb::FromCoordinator::kRequest: {
-      const pb::RequestHead& head = from.request();
-      return RequestHead{read(head.call()), head.own_size(), head.own_checksum(), head.size(), head.checksum()};
+      pb::RequestHead& head = *from.mutable_request();
+      return RequestHead{read(head.call()),
+                         head.own_size(),
+                         head.own_checksum(),
+                         head.size(),
+                         head.checksum(),
+                         limited(head.mutable_own(), kMostOwnBytes, "a part for this node"),
+                         limited(head.mutable_data(), kPieceBytes, "a piece")};
     }
     case pb::FromCoordinator::kPiece:
       return read(*from.mutable_piece());
@@ -194,11 +258,7 @@ std::string encode(const FromNode& message) {
                           to.mutable_hello()->set_name(from.name);
                           to.mutable_hello()->set_session(raw(from.session));
                         },
-                        [&](const AnswerHead& from) {
-                          write(from.call, *to.mutable_answer()->mutable_call());
-                          to.mutable_answer()->set_size(from.size);
-                          to.mutable_answer()->set_checksum(from.checksum);
-                        },
+                        [&](const AnswerHead& from) { write(from, *to.mutable_answer()); },
                         [&](const Piece& from) { write(from, *to.mutable_piece()); },
                         [&](const Failure& from) {
                           write(from.call, *to.mutable_failure()->mutable_call());
@@ -219,13 +279,7 @@ std::string encode(const FromCoordinator& message) {
                           to.mutable_card()->set_node(static_cast<std::uint32_t>(from.node));
                           to.mutable_card()->set_nodes(static_cast<std::uint32_t>(from.nodes));
                         },
-                        [&](const RequestHead& from) {
-                          write(from.call, *to.mutable_request()->mutable_call());
-                          to.mutable_request()->set_own_size(from.own_size);
-                          to.mutable_request()->set_own_checksum(from.own_checksum);
-                          to.mutable_request()->set_size(from.size);
-                          to.mutable_request()->set_checksum(from.checksum);
-                        },
+                        [&](const RequestHead& from) { write(from, *to.mutable_request()); },
                         [&](const Piece& from) { write(from, *to.mutable_piece()); },
                         [&](const Cancel& from) { write(from.call, *to.mutable_cancel()->mutable_call()); },
                         [&](const Done& from) { to.mutable_done()->set_run(from.run); }},
@@ -248,29 +302,32 @@ FromCoordinator from_coordinator(const grpc::ByteBuffer& buffer) {
   return read(parse_buffer<pb::FromCoordinator>(buffer));
 }
 
-std::vector<grpc::ByteBuffer> pieces_of(const CallId& call, bool own, const std::shared_ptr<const Bytes>& bytes) {
-  static_assert(static_cast<int>(pb::FromNode::kPiece) == static_cast<int>(pb::FromCoordinator::kPiece));
-  constexpr auto tag = [](int field) { return static_cast<char>(field << 3 | 2); };  // of a field with a length
-  std::vector<grpc::ByteBuffer> pieces;
-  for (std::size_t at = 0; at < bytes->size(); at += kPieceBytes) {
-    const std::size_t size = std::min(kPieceBytes, bytes->size() - at);
-    pb::Piece piece;
-    write(call, *piece.mutable_call());
-    piece.set_own(own);
-    piece.set_offset(at);
-    std::string inner = piece.SerializeAsString() + tag(pb::Piece::kDataFieldNumber);
-    put_varint(inner, size);
-    std::string outer(1, tag(pb::FromNode::kPiece));
-    put_varint(outer, inner.size() + size);
-    // gRPC takes bytes that it may not change, by a pointer that does not say so.
-    auto* const held = new std::shared_ptr<const Bytes>(bytes);
-    const grpc::Slice slices[] = {grpc::Slice(outer + inner),
-                                  grpc::Slice(
-                                      const_cast<std::byte*>(bytes->data() + at), size,
-                                      [](void* one) { delete static_cast<std::shared_ptr<const Bytes>*>(one); }, held)};
-    pieces.emplace_back(slices, 2);
-  }
-  return pieces;
+std::vector<grpc::ByteBuffer> answer_messages(const CallId& call, const std::shared_ptr<const Bytes>& bytes) {
+  pb::AnswerHead head;
+  write(AnswerHead{call, bytes->size(), checksum_of(*bytes)}, head);
+  std::vector<grpc::ByteBuffer> messages = {with_bytes(pb::FromNode::kAnswer, head, bytes, 0)};
+  add_pieces(messages, call, /*own=*/false, bytes, kPieceBytes);
+  return messages;
+}
+
+OutgoingRequest::OutgoingRequest(CallId call, Bytes shared)
+    : call_(std::move(call)),
+      shared_(std::make_shared<const Bytes>(std::move(shared))),
+      checksum_(checksum_of(*shared_)) {}
+
+std::vector<grpc::ByteBuffer> OutgoingRequest::messages(const std::shared_ptr<const Bytes>& own) const {
+  RequestHead head{call_, own->size(), checksum_of(*own), shared_->size(), checksum_};
+  const bool whole = own->size() <= kMostOwnBytes;
+  if (whole) head.own.assign(reinterpret_cast<const char*>(own->data()), own->size());
+  pb::RequestHead to;
+  write(head, to);
+  // What is for all comes after what is for the node alone, so it is not with the head if that is not.
+  const std::size_t came = whole ? kPieceBytes : 0;
+  std::vector<grpc::ByteBuffer> messages = {whole ? with_bytes(pb::FromCoordinator::kRequest, to, shared_, 0)
+                                                  : to_buffer(encode(FromCoordinator(head)))};
+  if (!whole) add_pieces(messages, call_, /*own=*/true, own, 0);
+  add_pieces(messages, call_, /*own=*/false, shared_, came);
+  return messages;
 }
 
 Assembly::Assembly(std::uint64_t size, std::uint64_t checksum, std::uint64_t most) : size_(size), checksum_(checksum) {
@@ -285,7 +342,7 @@ void Assembly::add(std::uint64_t offset, std::string data) {
   if (offset != bytes_.size() || data.size() > missing())
     throw Error(ErrorKind::kPeer, fmt::format("a piece of {} bytes begins at {}, expected {} with at most {} to follow",
                                               data.size(), offset, bytes_.size(), missing()));
-  if (data.size() == size_) {
+  if (bytes_.empty()) {
     bytes_ = std::move(data);
     return;
   }

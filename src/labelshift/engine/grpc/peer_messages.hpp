@@ -2,6 +2,7 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -21,7 +22,8 @@
 namespace labelshift::peer {
 
 inline constexpr std::size_t kPieceBytes = 256 * 1024;
-inline constexpr std::size_t kMostMessageBytes = kMostSettingsBytes + 64 * 1024;  // a card is the largest message
+inline constexpr std::size_t kMostOwnBytes = 32 * 1024;  // of the part for one node, in a head
+inline constexpr std::size_t kMostMessageBytes = std::max(kMostSettingsBytes, kPieceBytes + kMostOwnBytes) + 32 * 1024;
 inline constexpr std::size_t kMostNameBytes = 256;
 inline constexpr std::size_t kMostSentenceBytes = 1000;
 
@@ -62,6 +64,7 @@ struct AnswerHead {
   CallId call;
   std::uint64_t size = 0;
   std::uint64_t checksum = 0;
+  std::string data = {};  // its first bytes, or nothing
   bool operator==(const AnswerHead&) const = default;
 };
 
@@ -88,6 +91,7 @@ struct RequestHead {
   std::uint64_t own_checksum = 0;
   std::uint64_t size = 0;
   std::uint64_t checksum = 0;
+  std::string own = {}, data = {};  // the first bytes of both parts, or nothing
   bool operator==(const RequestHead&) const = default;
 };
 
@@ -113,9 +117,22 @@ grpc::ByteBuffer to_buffer(std::string bytes);
 FromNode from_node(const grpc::ByteBuffer& buffer);
 FromCoordinator from_coordinator(const grpc::ByteBuffer& buffer);
 
-/// Messages that carry the bytes in order. They are not copied: buffers share them. The same for both directions, since
-/// a piece has the same number in FromNode and FromCoordinator.
-std::vector<grpc::ByteBuffer> pieces_of(const CallId& call, bool own, const std::shared_ptr<const Bytes>& bytes);
+/// The messages that carry an answer, the head first. The bytes are not copied: buffers share them.
+std::vector<grpc::ByteBuffer> answer_messages(const CallId& call, const std::shared_ptr<const Bytes>& bytes);
+
+/// A request on its way to many nodes.
+class OutgoingRequest {
+ public:
+  OutgoingRequest(CallId call, Bytes shared);
+  /// The messages that carry it to a node, the head first. What is for all is not copied: buffers share it.
+  std::vector<grpc::ByteBuffer> messages(const std::shared_ptr<const Bytes>& own) const;
+  std::size_t size() const { return shared_->size(); }  // of what is for all
+
+ private:
+  CallId call_;
+  std::shared_ptr<const Bytes> shared_;
+  std::uint64_t checksum_;
+};
 
 /// Puts a message together whose length and checksum were announced.
 class Assembly {
