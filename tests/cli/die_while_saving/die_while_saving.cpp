@@ -4,6 +4,7 @@
 // of what it sends. "full 3": the disk is full from the first bytes of its third checkpoint on.
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -34,9 +35,11 @@ bool is_of_a_checkpoint(int descriptor) {
   return ::readlink(link.c_str(), path, sizeof path - 1) > 0 && std::strstr(path, "/checkpoint.tmp-");
 }
 
-/// Whether there is no room for what is being saved.
+/// Whether there is no room for what is being saved. A directory has room, so that nobody hears of it by chance.
 bool is_full(int descriptor) {
-  return "full " + std::to_string(saved + 1) == std::getenv("DIE_AT") && is_of_a_checkpoint(descriptor);
+  struct stat found {};
+  return "full " + std::to_string(saved + 1) == std::getenv("DIE_AT") && is_of_a_checkpoint(descriptor) &&
+         ::fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode);
 }
 
 /// Writes what there is room for, half of what comes first and nothing of the rest.
