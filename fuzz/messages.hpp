@@ -42,7 +42,7 @@ inline void read_message(std::span<const std::byte> bytes) {
   read_as<MpiCall>(bytes);
   read_as<MpiReply>(bytes);
   read_parts_of<Hello, Join, Agree, Target, Share, Assess, Ratio, TrainPredictor, HeldOut, Calibrate, TargetTogether,
-                Mixture, Train, Evaluate>(bytes);
+                SharedMix, SharedTarget, Mixture, Train, Evaluate>(bytes);
 }
 
 }  // namespace labelshift::fuzz

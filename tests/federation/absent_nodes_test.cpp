@@ -332,14 +332,17 @@ TEST_F(LeftOut, APredictorOfAllBeginsAgainWithoutANodeThatIsLostWhileItIsCalibra
   settings_.ratio.method = "vrls";
   settings_.ratio.predictor = PredictorScope::kFederated;
   settings_.ratio.rounds = 5;
+  settings_.ratio.shared_prior = true;
   LocalFederation without(settings_, data_);
   const FederationState expected = without.run({.left_out = [] { return std::vector<Index>{3}; }});
   struct Moment {
     TaskKind task;
     int before;
   };
-  for (const auto& [task, before] : {Moment{TaskKind::kHeldOut, 0}, Moment{TaskKind::kCalibrate, 0},
-                                     Moment{TaskKind::kCalibrate, 3}, Moment{TaskKind::kTargetTogether, 0}}) {
+  for (const auto& [task, before] :
+       {Moment{TaskKind::kHeldOut, 0}, Moment{TaskKind::kCalibrate, 0}, Moment{TaskKind::kCalibrate, 3},
+        Moment{TaskKind::kTargetTogether, 0}, Moment{TaskKind::kSharedMix, 0}, Moment{TaskKind::kSharedMix, 5},
+        Moment{TaskKind::kSharedTarget, 0}}) {
     LocalFederation local(settings_, data_);
     Failing engine(local.engine(), task, before);
     const FederationState state =

@@ -457,6 +457,14 @@ TEST(Coordinator, RefusesSumsThatCannotBeAndBlamesNobodyUnderMasks) {
   EXPECT_THAT(error_of_word(TaskKind::kTargetTogether, 1, -3.5), HasSubstr("the share of a class in the target is -"));
   EXPECT_THAT(error_of_word(TaskKind::kTargetTogether, 2, 0.5),
               HasSubstr("the sum of the shares in the target is 3.5, expected 0 to 3"));
+  settings.ratio.shared_prior = true;
+  EXPECT_THAT(error_of_word(TaskKind::kSharedMix, 0, 1.0),
+              HasSubstr("the number of nodes with test examples is 4, expected a count of 3 at most"));
+  EXPECT_THAT(error_of_word(TaskKind::kSharedMix, 1, -3.5), HasSubstr("the share of a class in test examples is -"));
+  EXPECT_THAT(error_of_word(TaskKind::kSharedMix, 2, 0.5),
+              HasSubstr("the sum of the shares of classes in test examples is 3.5, expected 3"));
+  EXPECT_THAT(error_of_word(TaskKind::kSharedTarget, 2, 0.5),
+              HasSubstr("the sum of the shares in the target is 3.5, expected 0 to 3"));
   settings = mixture_settings();
   EXPECT_THAT(error_of_word(TaskKind::kMixture, 0, 6.0),
               HasSubstr("the answers of 3 nodes together say that a weight of nodes is 7, expected 0 to 6"));

@@ -244,6 +244,15 @@ TEST(FederationSettings, GoTogetherOrDoNot) {
   const auto oracle = [](FederationSettings& settings) { settings.ratio.calibrate_on_test = true; };
   EXPECT_EQ(refused_key(oracle), "ratio.calibrate-on-test");
   EXPECT_EQ(both(federated, oracle), fine);
+  const auto shared = [](FederationSettings& settings) { settings.ratio.shared_prior = true; };
+  const auto together = [&](FederationSettings& settings) {
+    federated(settings);
+    shared(settings);
+  };
+  EXPECT_EQ(refused_key(shared), "ratio.shared-prior");
+  EXPECT_EQ(refused_key(together), fine);
+  EXPECT_EQ(both(together, bbse), "ratio.shared-prior");
+  EXPECT_EQ(both(together, [](FederationSettings& settings) { settings.ratio.goal_node = 5; }), "ratio.shared-prior");
   const auto goal = [](FederationSettings& settings) { settings.ratio.goal_node = 5; };
   EXPECT_EQ(both(pairwise, goal), "ratio.goal-node");
   EXPECT_EQ(both(federated, goal), fine);

@@ -183,6 +183,20 @@ TEST_F(NodeOfAFederatedPredictor, RefusesMessagesThatMakeNoSense) {
   EXPECT_THAT(calibrate([&](auto& one) { one.parameters = eight; }), HasSubstr("8 parameters of 1 fits, expected 13"));
   EXPECT_THAT(calibrate([](auto& one) { one.left_out.clear(); }), HasSubstr("13 parameters of 0 fits"));
   EXPECT_THAT(calibrate([](auto& one) { one.left_out[0] = 6; }), HasSubstr("leaves out fold 6 of 5"));
+  const auto shared = [&](SharedMix::Kind kind, const Eigen::VectorXd& values) {
+    return refusal(TaskKind::kSharedMix, to_bytes(SharedMix::Request{.kind = kind, .values = values}));
+  };
+  using enum SharedMix::Kind;
+  EXPECT_THAT(shared(kShares, half.head(2)), HasSubstr("2 numbers as a mix, expected 3"));
+  EXPECT_THAT(shared(kShares, half), HasSubstr("a share of 0, expected more"));
+  EXPECT_THAT(shared(kLogs, ones / 101.0), HasSubstr("an alpha of 0.00990099, expected 0.01 or more"));
+  EXPECT_THAT(shared(kLogs, ones), HasSubstr("asked about a prior of all mixes before it was asked for its own"));
+  const auto shared_target = [&](const Eigen::VectorXd& alpha) {
+    return refusal(TaskKind::kSharedTarget, to_bytes(SharedTarget::Request{alpha}));
+  };
+  EXPECT_THAT(shared_target(half), HasSubstr("an alpha of 0, expected 0.01 or more"));
+  EXPECT_THAT(shared_target(ones.head(2)), HasSubstr("2 numbers as alpha, expected 3"));
+  EXPECT_THAT(shared_target(ones), HasSubstr("asked about a prior of all mixes before it was asked for its own"));
   EXPECT_THAT(refusal(TaskKind::kHeldOut, to_bytes(HeldOut::Request{}), std::vector<float>(8)),
               HasSubstr("8 weights, expected 9"));
 }

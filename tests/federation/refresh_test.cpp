@@ -333,7 +333,7 @@ struct LostTask {
 class LostIn : public testing::TestWithParam<LostTask> {
  protected:
   FederationState run(Index quorum, std::function<std::vector<Index>()> left_out = {}) {
-    FederationSettings settings = refreshed_settings();
+    FederationSettings settings = settings_of();
     settings.patience.quorum = quorum;
     federation_ = std::make_unique<LocalFederation>(settings, data_);
     Tampering engine(federation_->engine(), [&](Index node, const Request& request, Answer&) {
@@ -349,6 +349,12 @@ class LostIn : public testing::TestWithParam<LostTask> {
                              if (done_ == 11) after_ = state;
                            }),
                            .left_out = left_out});
+  }
+
+  static FederationSettings settings_of() {
+    FederationSettings settings = refreshed_settings();
+    settings.ratio.shared_prior = GetParam().task == TaskKind::kSharedMix || GetParam().task == TaskKind::kSharedTarget;
+    return settings;
   }
 
   const FederatedData data_ = gaussian_federation(
@@ -376,7 +382,7 @@ TEST_P(LostIn, LeavesTheOldWeightsWhereRoundsGoOnWithoutSome) {
   EXPECT_EQ(after_.largest_weight, before_.largest_weight);
   EXPECT_EQ(after_.ratios[0].largest, before_.ratios[0].largest);
   // Rounds 11 to 20 are those of a run that is not refreshed after round 10 either.
-  FederationSettings settings = refreshed_settings();
+  FederationSettings settings = settings_of();
   settings.ratio.refresh = 20;
   settings.rounds = 20;
   settings.evaluate_every = 20;
@@ -425,6 +431,8 @@ INSTANTIATE_TEST_SUITE_P(Federation, LostIn,
                          testing::Values(LostTask{TaskKind::kJoin, "Join"}, LostTask{TaskKind::kHeldOut, "HeldOut"},
                                          LostTask{TaskKind::kCalibrate, "Calibrate"},
                                          LostTask{TaskKind::kTargetTogether, "TargetTogether"},
+                                         LostTask{TaskKind::kSharedMix, "SharedMix"},
+                                         LostTask{TaskKind::kSharedTarget, "SharedTarget"},
                                          LostTask{TaskKind::kRatio, "Ratio"}),
                          [](const auto& row) { return row.param.name; });
 
@@ -437,7 +445,7 @@ TEST(Refresh, AimsAtOneNodeWhereThatIsTheGoal) {
   EXPECT_LT((state.target_sum - Eigen::Vector3d(0.05, 0.9, 0.05)).lpNorm<1>(), 0.4);  // of one node, as of every
 }
 
-TEST(Refresh, LeavesNoHeldOutScoresAtAnyNode) {
+TEST(Refresh, LeavesNoScoresAtAnyNode) {
   const FederatedData data = two_nodes();
   for (const int goal : {0, 1})
     for (const int refresh : {0, 10}) {
@@ -446,9 +454,12 @@ TEST(Refresh, LeavesNoHeldOutScoresAtAnyNode) {
       if (refresh == 0) settings.ratio.predictor = PredictorScope::kFederated;
       settings.ratio.rounds = 5;
       settings.ratio.goal_node = goal;
+      settings.ratio.shared_prior = goal == 0;
       LocalFederation federation(settings, data);
       federation.run();
-      for (Index k = 0; k < 2; ++k) EXPECT_FALSE(federation.store().of(k)->get(kHeldOutEntry)) << goal << refresh << k;
+      for (Index k = 0; k < 2; ++k)
+        for (const char* entry : {kHeldOutEntry, kTargetRowsEntry})
+          EXPECT_FALSE(federation.store().of(k)->get(entry)) << goal << refresh << k << entry;
     }
 }
 

@@ -34,6 +34,37 @@ TEST(EstimateTogether, SaysNothingOfWhatHeldOutExamplesCannotTell) {
   for (const NodeRatio& node : together("mlls-confusion", all).ratios) EXPECT_EQ(node.low.size(), 3);
 }
 
+TEST(EstimateTogether, FindsThePriorThatMixesShare) {
+  // No node meets the last class, of which each gives some examples to the nearest law of chance if it estimates alone.
+  std::vector<GaussianNode> nodes;
+  for (int k = 0; k < 12; ++k) {
+    const Index first = 2 + 2 * k;
+    nodes.push_back({{40, 40, 40}, {first, 30 - first, 0}});
+  }
+  nodes.push_back({{40, 40, 40}, {0, 0, 0}});
+  const FederatedData data = gaussian_federation(nodes);
+  FederationSettings settings = weighted_settings("vrls");
+  settings.ratio.predictor = PredictorScope::kFederated;
+  settings.rounds = 1;
+  const FederationState alone = LocalFederation(settings, data).run();
+  settings.ratio.shared_prior = true;
+  const FederationState shared = LocalFederation(settings, data, /*workers=*/1).run();
+  const FederationState again = LocalFederation(settings, data, /*workers=*/3).run();
+  EXPECT_EQ(shared.target_sum, again.target_sum);
+  EXPECT_EQ(shared.parameters, again.parameters);
+  EXPECT_NEAR(shared.target_sum.sum(), 12.0, 1e-6);
+  EXPECT_LT(shared.target_sum[2], 0.5 * alone.target_sum[2]);
+  for (std::size_t k = 0; k < 12; ++k) {
+    const NodeRatio& node = shared.ratios[k];
+    ASSERT_EQ(node.low.size(), 3);
+    EXPECT_TRUE((node.low.array() <= node.estimate.array()).all() &&
+                (node.estimate.array() <= node.high.array()).all());
+    EXPECT_EQ(node.p_value, alone.ratios[k].p_value);
+    EXPECT_GT(node.seconds, 0.0);
+  }
+  EXPECT_EQ(shared.ratios[12].estimate, Eigen::Vector3d::Zero());
+}
+
 TEST(EstimateTogether, CalibratesOnTestLabelsTooIfItIsTold) {
   // Features of the test examples are moved, so the held-out examples alone give a calibration that is wrong there.
   FederatedData data = gaussian_federation({{{80, 40, 20}, {60, 60, 60}}, {{40, 80, 20}, {60, 60, 60}}});

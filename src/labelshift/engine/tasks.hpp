@@ -22,6 +22,8 @@ enum class TaskKind : std::uint32_t {
   kHeldOut,
   kCalibrate,
   kTargetTogether,
+  kSharedMix,
+  kSharedTarget,
   kMixture,
   kTrain,
   kEvaluate,
@@ -444,6 +446,63 @@ struct TargetTogether {
   };
   template <typename>
   using Sums = TogetherSums;
+  using Report = EstimateReport;
+};
+
+/// A step of the search for the prior that all nodes' mixes share (core/estimators/shared_prior.hpp), about the rows
+/// that TargetTogether left at a node.
+struct SharedMix {
+  static constexpr TaskKind kTask = TaskKind::kSharedMix;
+  enum class Kind : std::uint8_t {
+    kShares,  // what a mix makes of the rows
+    kLogs,    // what is known of the logarithms of the node's mix under a prior
+  };
+  friend constexpr Kind last_of(Kind) { return Kind::kLogs; }
+  struct Request {
+    Kind kind = Kind::kShares;
+    std::uint32_t step = 0;  // of the search
+    Eigen::VectorXd values;  // (m) the mix, or alpha of the prior
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.kind, self.step, self.values);
+    }
+  };
+  using Own = Nothing;
+  struct SharedMixSums {
+    double nodes = 0.0;        // that have rows; others add nothing
+    Eigen::VectorXd shares;    // (m) MixShares
+    Eigen::VectorXd products;  // (m m)
+    Eigen::VectorXd logs;      // (m) MixPosterior::mean_log; this, or the two above, is empty
+
+    template <typename Self, typename Visit>
+    static void words(Self& self, Visit& visit) {
+      visit(self.nodes, self.shares, self.products, self.logs);
+    }
+    template <typename Self, typename Visit>
+    static void numbers(Self&, Visit&) {}
+    template <typename Self, typename Visit>
+    static void weights(Self&, Visit&) {}
+  };
+  template <typename>
+  using Sums = SharedMixSums;
+  using Report = Nothing;
+};
+
+/// The end of that: every node's q_k under the prior that was found, in place of the one it had.
+struct SharedTarget {
+  static constexpr TaskKind kTask = TaskKind::kSharedTarget;
+  struct Request {
+    Eigen::VectorXd alpha;  // (m)
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit& visit) {
+      visit(self.alpha);
+    }
+  };
+  using Own = Nothing;
+  template <typename>
+  using Sums = TargetSums;
   using Report = EstimateReport;
 };
 

@@ -542,6 +542,10 @@ const std::vector<SchemaRow>& schema_rows() {
       number("ratio.goal-node", "train for the risk of this node alone, counted from 1; 0: for that of all nodes"),
       flag("ratio", "goal-shift", "with false, the test mix of the goal node is taken to be its training mix",
            field(&RatioSettings::goal_shift)),
+      flag("ratio", "shared-prior",
+           "with true, label mixes that a federated predictor or the model estimates are taken to be draws from one "
+           "Dirichlet law, which all nodes find together, by sums: less noise where nodes have few test examples",
+           field(&RatioSettings::shared_prior)),
       flag("ratio", "calibrate-on-test",
            "with true, a federated predictor is calibrated on the labelled test examples too: no method can, and it "
            "shows how much of an error is the calibration's",

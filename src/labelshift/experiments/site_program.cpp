@@ -130,9 +130,12 @@ class SiteProgram : public NodeProgram {
   }
 
   static bool is_estimate(TaskKind task) {
-    return task == TaskKind::kTarget || task == TaskKind::kAssess || task == TaskKind::kTargetTogether;
+    return task == TaskKind::kTarget || task == TaskKind::kAssess || task == TaskKind::kTargetTogether ||
+           task == TaskKind::kSharedTarget;
   }
-  static bool tells_the_mix(TaskKind task) { return task == TaskKind::kJoin || is_estimate(task); }
+  static bool tells_the_mix(TaskKind task) {
+    return task == TaskKind::kJoin || task == TaskKind::kSharedMix || is_estimate(task);
+  }
 
   void check_hello(const Hello::Request& hello) const {
     if (hello.run != run_->name)

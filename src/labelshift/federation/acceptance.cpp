@@ -55,6 +55,7 @@ void accept_answer(const AnswerFacts& facts, const Request& request, Answer& ans
     case TaskKind::kHello:
     case TaskKind::kHeldOut:
     case TaskKind::kCalibrate:
+    case TaskKind::kSharedMix:
     case TaskKind::kMixture:
       return;
     case TaskKind::kJoin:
@@ -64,6 +65,7 @@ void accept_answer(const AnswerFacts& facts, const Request& request, Answer& ans
     case TaskKind::kTarget:
     case TaskKind::kAssess:
     case TaskKind::kTargetTogether:
+    case TaskKind::kSharedTarget:
       return check_estimate_report(answer, facts.classes);
     case TaskKind::kShare:
       return check_predictor(answer, facts.predictor_weights, facts.classes, facts.predictor_never_negative);

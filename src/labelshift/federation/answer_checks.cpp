@@ -172,6 +172,22 @@ void check_target_together(const TargetTogether::TogetherSums& sums, Index nodes
   check_count("the number of nodes that doubt their estimate", sums.doubtful, static_cast<double>(nodes), nodes);
 }
 
+void check_shared_mix(const SharedMix::SharedMixSums& sums, Index nodes) {
+  constexpr double kLeastLog = -200.0;  // digamma(kLeastAlpha) less that of all rows there can be, and room
+  check_count("the number of nodes with test examples", sums.nodes, static_cast<double>(nodes), nodes);
+  for (const Eigen::VectorXd* shares : {&sums.shares, &sums.products}) {
+    if (shares->size() == 0) continue;
+    for (const double share : *shares)
+      check_not_negative("the share of a class in test examples", share + kRounding, nodes);
+    // Each is rounded for every node, class and class.
+    const double rounding = 1e-12 * static_cast<double>(nodes * shares->size()) + kRounding;
+    check_within("the sum of the shares of classes in test examples", shares->sum(), sums.nodes - rounding,
+                 sums.nodes + rounding, nodes);
+  }
+  for (const double log : sums.logs)
+    check_within("the logarithm of the share of a class", log, kLeastLog * sums.nodes - kRounding, kRounding, nodes);
+}
+
 void check_estimate_report(const Answer& answer, Index classes) {
   const auto report = from_bytes<EstimateReport>(answer.report);
   if (report.details) {

@@ -52,12 +52,15 @@ void check_held_out(const HeldOut::HeldOutSums& sums, Index nodes);
 /// Of Calibrate: neither losses nor sums of squares are below 0.
 void check_losses(const Calibrate::CalibrationSums& sums, Index nodes);
 
-/// Of Target, Assess and TargetTogether: shares of classes, all 0 at a node without test examples.
+/// Of Target, Assess, TargetTogether and SharedTarget: shares of classes, all 0 at a node without test examples.
 void check_target(const TargetSums& sums, Index nodes);
 /// The same, and a count of nodes.
 void check_target_together(const TargetTogether::TogetherSums& sums, Index nodes);
 /// The same: an EstimateReport of `classes` classes.
 void check_estimate_report(const Answer& answer, Index classes);
+
+/// Of SharedMix: shares and products of shares of the rows of some nodes, or logarithms of shares.
+void check_shared_mix(const SharedMix::SharedMixSums& sums, Index nodes);
 
 /// Of Mixture: weights, and mixes that add up to what they are of.
 void check_mixture(const Mixture::MixtureSums& sums, Index nodes);

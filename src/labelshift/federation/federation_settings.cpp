@@ -70,6 +70,17 @@ void check_settings(const FederationSettings& settings, Index nodes) {
   need(!ratio.calibrate_on_test || ratio.predictor == PredictorScope::kFederated, "ratio.calibrate-on-test",
        "calibrate-on-test is about a predictor that all nodes calibrate; give predictor = \"federated\"");
   const Method& method = find_method(ratio.method);
+  if (ratio.shared_prior) {
+    need(ratio.predictor == PredictorScope::kFederated || ratio.refreshed(), "ratio.shared-prior",
+         "shared-prior is about one net that estimates at every node; give predictor = \"federated\", or refresh");
+    need(find_estimator(method.estimator).family == EstimatorFamily::kLikelihood, "ratio.shared-prior",
+         fmt::format(
+             "shared-prior needs the likelihood of every example, and method {} looks at predicted labels alone; "
+             "use a likelihood method such as vrls",
+             ratio.method));
+    need(ratio.goal_node == 0, "ratio.shared-prior",
+         "with a goal-node one node alone estimates, and there is no prior to share; drop one of the two");
+  }
   const bool pairwise = ratio.exchange == RatioExchange::kPairwise;
   const bool federated = ratio.predictor == PredictorScope::kFederated;
   need(!pairwise || !federated, "ratio.exchange",

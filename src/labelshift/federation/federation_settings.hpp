@@ -60,8 +60,9 @@ struct RatioSettings {
   std::optional<double> max_ratio;  // importance weights are cut there
   int goal_node = 0;                // 1, ..., K: weights aim at this node's risk (Table 1); 0: at all nodes'
   bool goal_shift = true;           // false: that node's target prior is taken to be its source prior (No-LS)
-  int refresh = 0;      // rounds of training after which the model takes the predictor's place; 0: it never does
-  double floor = 0.01;  // share of the pooled source prior in what refreshed weights aim at
+  int refresh = 0;            // rounds of training after which the model takes the predictor's place; 0: it never does
+  double floor = 0.01;        // share of the pooled source prior in what refreshed weights aim at
+  bool shared_prior = false;  // a net that all calibrated estimates under a prior that the nodes' mixes share
   bool calibrate_on_test = false;  // the oracle of a federated predictor: its calibration sees test labels too
 
   bool weighted() const { return method != "none"; }

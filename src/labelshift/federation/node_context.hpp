@@ -60,6 +60,23 @@ struct HeldOutScores {
     visit(self.values);
   }
 };
+
+/// A node's test examples under a calibrated net, while the prior of all nodes' mixes is looked for.
+struct TargetRows {
+  std::vector<float> likelihoods;        // (n m) f / p_tr, row by row, the largest of a row being 1
+  Eigen::VectorXd calibration_variance;  // (m) that the calibration adds to that of q_k
+
+  RowMajorMatrix<float> likelihoods_of(Index classes) const {
+    return Eigen::Map<const RowMajorMatrix<float>>(likelihoods.data(), std::ssize(likelihoods) / classes, classes);
+  }
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit& visit) {
+    visit(self.likelihoods, self.calibration_variance);
+  }
+};
+inline constexpr const char* kTargetRowsEntry = "target-rows";
+
 /// What the node counts for among the others, where that is for bringing the mix of their data to the target.
 struct MixtureWeight {
   double value = 0.0;

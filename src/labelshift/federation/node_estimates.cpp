@@ -9,6 +9,7 @@
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/calibration/pooled_calibration.hpp"
+#include "labelshift/core/estimators/shared_prior.hpp"
 #include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/data/datasets/splits.hpp"
 #include "labelshift/federation/answer_checks.hpp"
@@ -23,8 +24,12 @@ namespace {
 
 using Eigen::VectorXd;
 
-constexpr double kDoubt = 0.01;   // level of the check of estimates by predicted labels, of all nodes together
-constexpr Index kMostFits = 100;  // in one question
+constexpr double kDoubt = 0.01;    // level of the check of estimates by predicted labels, of all nodes together
+constexpr Index kMostFits = 100;   // in one question
+constexpr int kSweepsOfStep = 45;  // of a node's draws while the shared prior is looked for
+constexpr int kSweeps = 400;       // once it is found: for quantiles
+constexpr std::uint32_t kLastStep = 63;
+constexpr double kNormal = 1.96;  // of a 95 % interval
 
 class Stopwatch {
  public:
@@ -128,6 +133,24 @@ HeldOutScores calibration_scores(NodeContext& node, Net& net) {
 
 std::vector<Index> folds_of(const NodeContext& node, std::span<const int> labels) {
   return pooled_folds(labels, node.classes(), node_seed(node.settings().seed, Stream::kFolds, node.node()));
+}
+
+/// What was kept for calibrations and priors that have been found.
+void forget_searches(NodeContext& node) {
+  for (const char* entry : {kHeldOutEntry, kTargetRowsEntry}) node.memory().erase(entry);
+}
+
+/// What TargetTogether left.
+TargetRows target_rows(NodeContext& node) {
+  const auto kept = recall<TargetRows>(node.memory(), kTargetRowsEntry);
+  if (!kept || std::ssize(kept->likelihoods) != std::ssize(node.parts().estimate) * node.classes())
+    throw Error(ErrorKind::kPeer, "it was asked about a prior of all mixes before it was asked for its own");
+  return *kept;
+}
+
+std::uint64_t prior_seed(const NodeContext& node, std::uint32_t step) {
+  return node_seed(node.settings().seed, Stream::kSharedPrior, node.node(),
+                   node.call().request.round * (kLastStep + 1) + step);
 }
 
 /// The shapes of what a coordinator says of a calibration.
@@ -236,7 +259,7 @@ TaskAnswer<Ratio> answer(NodeContext& node, const Ratio::Request& request, const
   check_numbers(own.values, m, "a ratio");
   VectorXd weights = own.values;
   const bool balance = request.kind == Ratio::Kind::kBalance;
-  if (!balance) node.memory().erase(kHeldOutEntry);  // also where another node's risk is the goal
+  if (!balance) forget_searches(node);  // also where another node's risk is the goal
   const std::vector<Index>& rows = balance ? node.predictor_rows().train : node.model_rows();
   const VectorXd prior = node.source_prior(rows);
   const std::optional<double> most = node.settings().ratio.max_ratio;
@@ -246,7 +269,7 @@ TaskAnswer<Ratio> answer(NodeContext& node, const Ratio::Request& request, const
   }
   node.remember_class_numbers(balance ? kBalanceEntry : made_entry(node, kRatioEntry), weights);
   TaskAnswer<Ratio> answer;
-  Ratio::Details& details = answer.report.details.emplace();
+  Ratio::Details& details = answer.report.details.emplace(Ratio::Details{});
   for (Index c = 0; c < m; ++c)
     if (prior[c] > 0.0) details.largest = std::max(details.largest, weights[c]);
   const double mean = prior.dot(weights);
@@ -339,6 +362,8 @@ TaskAnswer<TargetTogether> answer(NodeContext& node, const TargetTogether::Reque
       estimate_together(asked_net(node, request.net), request, find_method(node.settings().ratio.method).estimator,
                         node.test_data(), node.parts().estimate);
   node.remember_class_numbers(made_entry(node, kTargetEntry), found.prior);
+  if (node.settings().ratio.shared_prior)
+    remember(node.memory(), kTargetRowsEntry, TargetRows{found.likelihoods, found.calibration_variance});
   TaskAnswer<TargetTogether> answer;
   answer.sums.target = found.prior;
   answer.report = {.prior_error = node.prior_error(found.prior), .seconds = watch.seconds()};
@@ -354,6 +379,58 @@ TaskAnswer<TargetTogether> answer(NodeContext& node, const TargetTogether::Reque
   return answer;
 }
 
+TaskAnswer<SharedMix> answer(NodeContext& node, const SharedMix::Request& request) {
+  const Index m = node.classes();
+  const bool shares = request.kind == SharedMix::Kind::kShares;
+  check_numbers(request.values, m, shares ? "a mix" : "alpha");
+  const double least = shares ? 0.0 : kLeastAlpha;
+  if (!(request.values.array() > 0.0).all() || request.values.minCoeff() < least)
+    throw Error(ErrorKind::kPeer, fmt::format("a message has {} of {:.6g}, expected {}", shares ? "a share" : "an alpha",
+                                              request.values.minCoeff(), shares ? "more" : "0.01 or more"));
+  const RowMajorMatrix<float> rows = target_rows(node).likelihoods_of(m);
+  TaskAnswer<SharedMix> answer;
+  SharedMix::SharedMixSums& sums = answer.sums;
+  sums.nodes = rows.rows() > 0 ? 1.0 : 0.0;
+  if (shares) {
+    MixShares of_rows = mix_shares(rows, request.values);
+    sums.shares = std::move(of_rows.shares);
+    sums.products = of_rows.products.reshaped();
+  } else if (rows.rows() > 0) {
+    Rng rng(prior_seed(node, request.step));
+    sums.logs = mix_posterior(rows, request.values, kSweepsOfStep, rng).mean_log;
+  } else {
+    sums.logs = VectorXd::Zero(m);
+  }
+  return answer;
+}
+
+TaskAnswer<SharedTarget> answer(NodeContext& node, const SharedTarget::Request& request) {
+  const Stopwatch watch;
+  const Index m = node.classes();
+  check_numbers(request.alpha, m, "alpha");
+  if (request.alpha.minCoeff() < kLeastAlpha)
+    throw Error(ErrorKind::kPeer,
+                fmt::format("a message has an alpha of {:.6g}, expected 0.01 or more", request.alpha.minCoeff()));
+  const TargetRows kept = target_rows(node);
+  const RowMajorMatrix<float> rows = kept.likelihoods_of(m);
+  MixPosterior found{.mean = VectorXd::Zero(m)};
+  if (rows.rows() > 0) {
+    Rng rng(prior_seed(node, kLastStep));
+    found = mix_posterior(rows, request.alpha, kSweeps, rng);
+  }
+  node.remember_class_numbers(made_entry(node, kTargetEntry), found.mean);
+  EstimateReport::Details details = details_of(node, found.mean);
+  if (kept.calibration_variance.size() == m) {
+    // Draws know nothing of how uncertain the calibration is.
+    const Eigen::ArrayXd of_calibration = kNormal * kNormal * kept.calibration_variance.array();
+    details.low = (found.mean.array() - ((found.mean - found.low).array().square() + of_calibration).sqrt()).max(0.0);
+    details.high = (found.mean.array() + ((found.high - found.mean).array().square() + of_calibration).sqrt()).min(1.0);
+  }
+  return {.sums = {found.mean},
+          .report = {
+              .prior_error = node.prior_error(found.mean), .seconds = watch.seconds(), .details = std::move(details)}};
+}
+
 TaskAnswer<Mixture> answer(NodeContext& node, const Mixture::Request& request) {
   const Index m = node.classes();
   if (request.price.size() != m)
@@ -366,7 +443,7 @@ TaskAnswer<Mixture> answer(NodeContext& node, const Mixture::Request& request) {
                             request.examples, own));
   TaskAnswer<Mixture> answer{
       .sums = mixture_sums(request, Eigen::Map<const Eigen::VectorX<Index>>(counts.data(), m).cast<double>())};
-  node.memory().erase(kHeldOutEntry);
+  forget_searches(node);
   remember(node.memory(), kMixtureEntry, MixtureWeight{answer.sums.weight});
   return answer;
 }

@@ -15,6 +15,8 @@ TaskAnswer<TrainPredictor> answer(NodeContext& node, const TrainPredictor::Reque
 TaskAnswer<HeldOut> answer(NodeContext& node, const HeldOut::Request& request);
 TaskAnswer<Calibrate> answer(NodeContext& node, const Calibrate::Request& request);
 TaskAnswer<TargetTogether> answer(NodeContext& node, const TargetTogether::Request& request);
+TaskAnswer<SharedMix> answer(NodeContext& node, const SharedMix::Request& request);
+TaskAnswer<SharedTarget> answer(NodeContext& node, const SharedTarget::Request& request);
 TaskAnswer<Mixture> answer(NodeContext& node, const Mixture::Request& request);
 
 }  // namespace labelshift

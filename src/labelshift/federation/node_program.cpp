@@ -50,7 +50,7 @@ TaskAnswer<Join> answer(NodeContext& node, const Join&) {
   const Eigen::VectorXd truth = node.has_truth() ? node.true_target() : Eigen::VectorXd::Zero(m);
   TaskAnswer<Join> result;
   auto& sums = result.sums;
-  Join::Details& details = result.report.details.emplace();
+  Join::Details& details = result.report.details.emplace(Join::Details{});
   sums.holders = sums.counts = Eigen::VectorXd(m);
   for (Index c = 0; c < m; ++c) {
     sums.counts[c] = static_cast<double>(counts[c]) / Join::kCountUnit;
@@ -116,6 +116,10 @@ class Program : public NodeProgram {
         return with_request<Calibrate>(node, nodes_of(node));
       case TaskKind::kTargetTogether:
         return with_request<TargetTogether>(node, nodes_of(node));
+      case TaskKind::kSharedMix:
+        return with_request<SharedMix>(node, nodes_of(node));
+      case TaskKind::kSharedTarget:
+        return with_request<SharedTarget>(node, nodes_of(node));
       case TaskKind::kMixture:
         return with_request<Mixture>(node, nodes_of(node));
       case TaskKind::kTrain:

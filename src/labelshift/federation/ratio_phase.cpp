@@ -10,6 +10,7 @@
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/calibration/pooled_calibration.hpp"
 #include "labelshift/core/estimators/estimators.hpp"
+#include "labelshift/core/estimators/shared_prior.hpp"
 #include "labelshift/engine/float_loops.hpp"
 #include "labelshift/federation/answer_checks.hpp"
 #include "labelshift/federation/mixture_weights.hpp"
@@ -23,6 +24,7 @@ namespace {
 using Eigen::VectorXd;
 using Place = Conversation::Place;
 
+constexpr int kPriorSteps = 12;          // after which alpha moves little
 constexpr Index kPredictorsAtOnce = 16;  // held by the coordinator in the pairwise exchange
 
 class RatioPhase {
@@ -59,7 +61,7 @@ class RatioPhase {
     const Method& method = find_method(settings_.ratio.method);
     const bool likelihood = find_estimator(method.estimator).family == EstimatorFamily::kLikelihood;
     const auto path = likelihood ? pooled_path() : path_of(method);
-    take_target(estimate_with(calibrate_together(path, AskedNet::kModel, std::move(model), 0.0), goal), goal);
+    take_together(estimate_with(calibrate_together(path, AskedNet::kModel, std::move(model), 0.0), goal), goal);
     check_sum();
   }
 
@@ -218,7 +220,7 @@ class RatioPhase {
     const RatioSettings& ratio = settings_.ratio;
     const std::vector<Index> goal = goal_nodes();
     if (ratio.goal_shift && ratio.estimated() && ratio.predictor == PredictorScope::kFederated) {
-      take_target(together(goal), goal);
+      take_together(together(goal), goal);
     } else {
       const Target::Kind kind = !ratio.goal_shift       ? Target::Kind::kSource
                                 : !ratio.estimated()    ? Target::Kind::kTruth
@@ -226,6 +228,13 @@ class RatioPhase {
                                                         : Target::Kind::kEstimate;
       take_target(target(place_of_ratio_, kind, goal), goal);
     }
+  }
+
+  void take_together(const TaskOutcome<TargetTogether>& outcome, std::span<const Index> goal) {
+    if (settings_.ratio.shared_prior)
+      take_target(share_prior(outcome, goal), goal);
+    else
+      take_target(outcome, goal);
   }
 
   template <typename Task>
@@ -347,6 +356,48 @@ class RatioPhase {
         {place_of_ratio_},
         {.request = request, .nodes = goal, .sums = {target_shape(), 0.0}, .check = check_target_together});
     doubtful_ = static_cast<Index>(std::llround(outcome.sums.doubtful));
+    return outcome;
+  }
+
+  /// The prior that all nodes' mixes share, and their mixes under it. Checks by predicted labels stay those of what
+  /// nodes estimated alone.
+  TaskOutcome<SharedTarget> share_prior(const TaskOutcome<TargetTogether>& alone, std::span<const Index> all) {
+    const Index m = classes();
+    const auto ask = [&](SharedMix::Kind kind, int step, const VectorXd& values) {
+      const bool shares = kind == SharedMix::Kind::kShares;
+      const Request request = request_for<SharedMix>({kind, static_cast<std::uint32_t>(step), values}, round_);
+      auto sums =
+          conversation_
+              .ask_everybody<SharedMix>({place_of_ratio_}, {.request = request,
+                                                            .nodes = all,
+                                                            .sums = {.shares = VectorXd::Zero(shares ? m : 0),
+                                                                     .products = VectorXd::Zero(shares ? m * m : 0),
+                                                                     .logs = VectorXd::Zero(shares ? 0 : m)},
+                                                            .check = check_shared_mix})
+              .sums;
+      const double each = 1.0 / std::max(sums.nodes, 1.0);
+      sums.shares *= each;
+      sums.products *= each;
+      sums.logs *= each;
+      return sums;
+    };
+    PooledMix pooled(m);
+    while (const auto mix = pooled.next()) {
+      const auto mean = ask(SharedMix::Kind::kShares, 0, *mix);
+      pooled.take({mean.shares, mean.products.reshaped(m, m)});
+    }
+    VectorXd alpha = first_prior(pooled.mix());
+    for (int step = 0; step < kPriorSteps; ++step)
+      alpha = fit_dirichlet(ask(SharedMix::Kind::kLogs, step, alpha).logs, alpha);
+    const Request request = request_for<SharedTarget>({alpha}, round_);
+    auto outcome = conversation_.ask_everybody<SharedTarget>(
+        {place_of_ratio_}, {.request = request, .nodes = all, .sums = target_shape(), .check = check_target});
+    for (std::size_t i = 0; i < outcome.contributed.size(); ++i) {
+      EstimateReport& report = outcome.contributed[i].report;
+      const EstimateReport& before = alone.contributed[i].report;
+      report.seconds += before.seconds;
+      if (report.details && before.details) report.details->p_value = before.details->p_value;
+    }
     return outcome;
   }
 

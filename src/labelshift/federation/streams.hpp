@@ -19,6 +19,7 @@ enum class Stream : std::uint64_t {
   kCoin = 0x636f696e,                   // how many steps a round has, where chance decides
   kCompression = 0x71756e74,            // what is random about a compressed update
   kFolds = 0x666f6c64,                  // which held-out examples are cross-validated together
+  kSharedPrior = 0x7072696f72,          // what a node draws to know its mix under the prior that all share
   kPredictorRounds = 0x70726f756e,      // the same for the predictor that all train
 };
 

@@ -16,6 +16,20 @@ namespace {
 constexpr float kLeastLog = -100.0F;
 constexpr double kLevel = 0.95;
 
+/// f / p_tr of calibrated probabilities (n m).
+std::vector<float> likelihoods_of(const CalibratedProbabilities& probs, const Eigen::VectorXd& prior) {
+  std::vector<float> likelihoods;
+  const Probabilities f = probs.view();
+  likelihoods.reserve(static_cast<std::size_t>(f.rows() * f.cols()));
+  Eigen::VectorXd row(f.cols());
+  for (Index i = 0; i < f.rows(); ++i) {
+    for (Index c = 0; c < f.cols(); ++c) row[c] = f(i, c) / prior[c];
+    row /= row.maxCoeff();
+    for (const double one : row) likelihoods.push_back(static_cast<float>(one));
+  }
+  return likelihoods;
+}
+
 }  // namespace
 
 std::vector<float> log_scores_of(Net& net, const Dataset& data, std::span<const Index> rows) {
@@ -78,7 +92,10 @@ TogetherEstimate estimate_together(Net& net, const TargetTogether::Request& requ
   widen_to(result.prior, found.estimate.ratio, intervals);
   result.low = intervals.prior_low.cwiseMax(0.0);
   result.high = intervals.prior_high.cwiseMin(1.0);
-  if (entry.family != EstimatorFamily::kLikelihood || request.conditional.size() == 0) return result;
+  if (entry.family != EstimatorFamily::kLikelihood) return result;
+  result.likelihoods = likelihoods_of(found.probs, prior);
+  result.calibration_variance = uncertainty.of_calibration.diagonal().cwiseMax(0.0);
+  if (request.conditional.size() == 0) return result;
   std::vector<int> predicted;
   for (Index i = 0; i < scores.rows(); ++i) predicted.push_back(arg_max(scores, i));
   const Agreement agreement = prediction_agreement(labels, prior, found.probs.view(), predicted, uncertainty);

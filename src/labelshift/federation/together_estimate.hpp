@@ -17,9 +17,11 @@ namespace labelshift {
 std::vector<float> log_scores_of(Net& net, const Dataset& data, std::span<const Index> rows);
 
 struct TogetherEstimate {
-  Eigen::VectorXd prior;               // (m) q_k; 0 without examples
-  Eigen::VectorXd low, high;           // (m) 95 % intervals; empty for estimators that have none here
-  std::optional<Agreement> agreement;  // of a calibrated likelihood with the predicted labels, if it can be told
+  Eigen::VectorXd prior;                 // (m) q_k; 0 without examples
+  Eigen::VectorXd low, high;             // (m) 95 % intervals; empty for estimators that have none here
+  std::vector<float> likelihoods;        // (n m) f / p_tr under the calibration, the largest of a row being 1
+  Eigen::VectorXd calibration_variance;  // (m) what the calibration adds to the variance of q; empty as `low` is
+  std::optional<Agreement> agreement;    // of a calibrated likelihood with the predicted labels, if it can be told
 };
 
 /// Alg. 2 line 4. `request` has been checked.

@@ -49,6 +49,10 @@ std::string task_name(std::uint32_t task) {
       return "calibrate";
     case TaskKind::kTargetTogether:
       return "target-together";
+    case TaskKind::kSharedMix:
+      return "shared-mix";
+    case TaskKind::kSharedTarget:
+      return "shared-target";
     case TaskKind::kMixture:
       return "mixture";
     case TaskKind::kTrain:
