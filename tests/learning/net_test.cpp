@@ -61,9 +61,10 @@ std::vector<NetCase> every_net() {
       {"mlp", spec_of("mlp", {1, 7, 7}, 4, {{"hidden", "24"}})},
       {"lenet", spec_of("lenet", {2, 20, 18}, 10)},
       {"resnet18", spec_of("resnet18", {3, 16, 16}, 4, {{"width", "4"}})},
+      {"resnet18_groups", spec_of("resnet18", {3, 16, 16}, 4, {{"width", "6"}, {"norm", "group"}})},
       {"torchscript", spec_of(kReference + "/small.pt", {1, 8, 8}, 3)},
   };
-  EXPECT_EQ(cases.size(), nets().size() + 1);
+  EXPECT_EQ(cases.size(), nets().size() + 2);
   return cases;
 }
 
@@ -324,6 +325,24 @@ TEST(ResNet18, TrainsWithAnyNumberOfChannels) {
       for (const float value : logits_of(*net, data, rows)) ASSERT_TRUE(std::isfinite(value)) << width;
     }
   }
+}
+
+TEST(ResNet18, WithGroupNormsKnowsNothingOfTheRestOfABatch) {
+  const NetSpec batch = spec_of("resnet18", {3, 16, 16}, 4, {{"width", "8"}});
+  NetSpec group = batch;
+  group.settings["norm"] = "group";
+  const auto net = make_net(group, 1);
+  EXPECT_TRUE(net->buffers().empty());
+  EXPECT_EQ(net->parameters().size(), make_net(batch, 1)->parameters().size());
+  for (const TensorPlace& place : net->tensors()) EXPECT_FALSE(place.batch_norm) << place.name;
+  const Dataset data = data_for(group);
+  // The loss of two examples is the mean of what each has alone, also while the net trains. With batch norms it is not.
+  const auto loss = [&](const NetSpec& spec, const std::vector<Index>& rows) {
+    return make_net(spec, 1)->loss_and_gradient({data, rows, {}}, {}, 0).cross_entropy;
+  };
+  const auto apart = [&](const NetSpec& spec) { return 0.5 * (loss(spec, {0}) + loss(spec, {1})); };
+  EXPECT_NEAR(loss(group, {0, 1}), apart(group), 1e-4);
+  EXPECT_GT(std::abs(loss(batch, {0, 1}) - apart(batch)), 1e-2);
 }
 
 TEST(ResNet18, MovesItsRunningStatisticsByATenth) {

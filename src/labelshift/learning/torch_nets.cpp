@@ -284,54 +284,80 @@ torch::nn::Conv2d residual_conv(Index from, Index to, Index kernel, Index stride
   return torch::nn::Conv2d(torch::nn::Conv2dOptions(from, to, kernel).stride(stride).padding(kernel / 2).bias(false));
 }
 
+/// Over groups of four channels or more, 32 groups at most: it knows nothing of the other examples of a batch.
+torch::nn::GroupNorm group_norm(Index channels) {
+  Index groups = std::clamp<Index>(channels / 4, 1, 32);
+  while (channels % groups != 0) --groups;
+  return torch::nn::GroupNorm(groups, channels);
+}
+
+/// What brings the values between the convolutions of a ResNet to one size.
+torch::nn::AnyModule norm(Index channels, bool by_groups) {
+  if (by_groups) return torch::nn::AnyModule(group_norm(channels));
+  return torch::nn::AnyModule(torch::nn::BatchNorm2d(channels));
+}
+
 struct BasicBlock final : torch::nn::Module {
-  BasicBlock(Index from, Index to, Index stride)
-      : conv1(register_module("conv1", residual_conv(from, to, 3, stride))),
-        bn1(register_module("bn1", torch::nn::BatchNorm2d(to))),
-        conv2(register_module("conv2", residual_conv(to, to, 3, 1))),
-        bn2(register_module("bn2", torch::nn::BatchNorm2d(to))) {
+  BasicBlock(Index from, Index to, Index stride, bool by_groups)
+      : conv1(residual_conv(from, to, 3, stride)),
+        bn1(norm(to, by_groups)),
+        conv2(residual_conv(to, to, 3, 1)),
+        bn2(norm(to, by_groups)) {
+    register_module("conv1", conv1);  // in torchvision's order
+    register_module("bn1", bn1.ptr());
+    register_module("conv2", conv2);
+    register_module("bn2", bn2.ptr());
     if (stride == 1 && from == to) return;
-    downsample = register_module("downsample",
-                                 torch::nn::Sequential(residual_conv(from, to, 1, stride), torch::nn::BatchNorm2d(to)));
+    downsample = register_module("downsample", torch::nn::Sequential());
+    downsample->push_back(residual_conv(from, to, 1, stride));
+    downsample->push_back(norm(to, by_groups));
   }
 
   Tensor forward(const Tensor& x) {
-    Tensor y = bn2(conv2(bn1(conv1(x)).relu_()));
+    Tensor y = bn2.forward(conv2(bn1.forward(conv1(x)).relu_()));
     y += downsample.is_empty() ? x : downsample->forward(x);
     return y.relu_();
   }
 
   torch::nn::Conv2d conv1;
-  torch::nn::BatchNorm2d bn1;
+  torch::nn::AnyModule bn1;
   torch::nn::Conv2d conv2;
-  torch::nn::BatchNorm2d bn2;
+  torch::nn::AnyModule bn2;
   torch::nn::Sequential downsample{nullptr};
 };
 
 /// torchvision's names, with the stem for small images: 3 x 3, stride 1 and no max-pool.
 struct ResNet18 final : Layers {
-  ResNet18(Index channels, Index width, Index classes)
-      : conv1(register_module("conv1", residual_conv(channels, width, 3, 1))),
-        bn1(register_module("bn1", torch::nn::BatchNorm2d(width))),
-        layer1(register_module("layer1", stage(width, width, 1))),
-        layer2(register_module("layer2", stage(width, 2 * width, 2))),
-        layer3(register_module("layer3", stage(2 * width, 4 * width, 2))),
-        layer4(register_module("layer4", stage(4 * width, 8 * width, 2))),
-        fc(register_module("fc", torch::nn::Linear(8 * width, classes))),
-        layout(width % 8 == 0 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous) {}
+  ResNet18(Index channels, Index width, Index classes, bool by_groups)
+      : conv1(residual_conv(channels, width, 3, 1)),
+        bn1(norm(width, by_groups)),
+        layer1(stage(width, width, 1, by_groups)),
+        layer2(stage(width, 2 * width, 2, by_groups)),
+        layer3(stage(2 * width, 4 * width, 2, by_groups)),
+        layer4(stage(4 * width, 8 * width, 2, by_groups)),
+        fc(torch::nn::Linear(8 * width, classes)),
+        layout(width % 8 == 0 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous) {
+    register_module("conv1", conv1);  // in torchvision's order
+    register_module("bn1", bn1.ptr());
+    register_module("layer1", layer1);
+    register_module("layer2", layer2);
+    register_module("layer3", layer3);
+    register_module("layer4", layer4);
+    register_module("fc", fc);
+  }
 
-  static torch::nn::Sequential stage(Index from, Index to, Index stride) {
-    return torch::nn::Sequential(BasicBlock(from, to, stride), BasicBlock(to, to, 1));
+  static torch::nn::Sequential stage(Index from, Index to, Index stride, bool by_groups) {
+    return torch::nn::Sequential(BasicBlock(from, to, stride, by_groups), BasicBlock(to, to, 1, by_groups));
   }
 
   Tensor forward(const Tensor& x, std::uint64_t) override {
-    Tensor y = bn1(conv1(x.contiguous(layout))).relu_();
+    Tensor y = bn1.forward(conv1(x.contiguous(layout))).relu_();
     for (auto* layer : {&layer1, &layer2, &layer3, &layer4}) y = (*layer)->forward(y);
     return fc(y.mean({2, 3}));
   }
 
   torch::nn::Conv2d conv1;
-  torch::nn::BatchNorm2d bn1;
+  torch::nn::AnyModule bn1;
   torch::nn::Sequential layer1, layer2, layer3, layer4;
   torch::nn::Linear fc;
   // Channels last is a tenth faster, but there oneDNN 2.6's AVX2 kernels write past a buffer for fewer than 8 channels.
@@ -461,7 +487,8 @@ std::unique_ptr<Net> make_lenet(const NetSpec& spec, Settings&, std::uint64_t se
 std::unique_ptr<Net> make_resnet18(const NetSpec& spec, Settings& settings, std::uint64_t seed, Device device) {
   check_image(spec);
   const int width = settings.integer("width", 64, 1, 1024);
-  auto layers = std::make_shared<ResNet18>(spec.shape.channels, width, spec.classes);
+  const bool by_groups = settings.choice("norm", {"batch", "group"}) == "group";
+  auto layers = std::make_shared<ResNet18>(spec.shape.channels, width, spec.classes, by_groups);
   return std::make_unique<BuiltInNet>(spec, device, std::move(layers), seed, BuiltInNet::Options{.residual = true});
 }
 
