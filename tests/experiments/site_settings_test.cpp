@@ -112,15 +112,6 @@ TEST_F(SiteSettings, AreRefusedWhereTheyMakeNoSense) {
                "the coordinator's settings, line 1: Error while parsing key: expected bare key starting character or "
                "string delimiter, saw '!'",
                [] { read_site_settings("[!data]", ""); });
-  expect_error(ErrorKind::kPeer,
-               "the coordinator's settings, line 2: found \"\xC3\x9E"
-               "a]\" outside of quotes; put it in quotes",
-               [] {
-                 read_site_settings(
-                     "# \xC3\x9E\n[\xC3\x9E"
-                     "a]\n",
-                     "");
-               });
   expect_refused("[data]\nnodes = 3\n", "they do not say which classes there are");
   expect_refused(std::string(1'000'001, ' '), "they have 1000001 bytes, expected fewer");
   try {
