@@ -151,7 +151,7 @@ class Reader {
     const auto* table = value.as_table();
     if (!table) unexpected(name, value, "a table");
     for (const auto& [key, entry] : *table)
-      at_place(place(entry), [&] {
+      at_place(place(entry), [&, &key = key, &entry = entry] {  // by name, for clang before 16
         const SchemaRow& row = find_schema_row(name, std::string(key.str()));
         run.places[fmt::format("{}.{}", row.section, row.key)] = place(entry);
         if (!row.read(entry, run.settings, folder_))

@@ -8,56 +8,13 @@
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/experiments/experiment_file.hpp"
+#include "labelshift/experiments/mpi/run_messages.hpp"
 #include "labelshift/federation/acceptance.hpp"
 #include "labelshift/federation/memory_transfer.hpp"
 #include "labelshift/federation/node_program.hpp"
 
 namespace labelshift {
 namespace {
-
-// What rank 0 says between runs, and what the others answer: Next, then Found from each, then All, then Start unless
-// All says that something was wrong. After a Start the ranks serve the engine until it is destroyed; then comes the
-// next Next.
-
-struct Next {
-  bool last = false;          // there is no other run
-  std::string settings_file;  // of the run
-
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit& visit) {
-    visit(self.last, self.settings_file);
-  }
-};
-
-struct Found {
-  std::string broken;            // what is wrong with this rank's data; empty: nothing
-  std::vector<DataFacts> facts;  // of its nodes
-
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit& visit) {
-    visit(self.broken, self.facts);
-  }
-};
-
-struct All {
-  bool broken = false;
-  std::vector<DataFacts> facts;
-
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit& visit) {
-    visit(self.broken, self.facts);
-  }
-};
-
-struct Start {
-  bool go = false;
-  double source_holdout = 0.0;  // which depends on whether test data have labels
-
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit& visit) {
-    visit(self.go, self.source_holdout);
-  }
-};
 
 /// A run that somebody else cannot take part in.
 struct GivenUp {};
@@ -77,11 +34,11 @@ class Speaker {
     return serial;
   }
 
-  std::vector<Found> hear(std::uint64_t serial) const {
-    std::vector<Found> found;
+  std::vector<FoundData> hear(std::uint64_t serial) const {
+    std::vector<FoundData> found;
     watched([&] {
       for (const Bytes& bytes : mpi_.gather(serial, 0, settings_.most_bytes, settings_.deadline))
-        found.push_back(from_bytes<Found>(bytes));
+        found.push_back(from_bytes<FoundData>(bytes));
     });
     return found;
   }
@@ -108,7 +65,7 @@ class Speaker {
 class MpiNodes : public RunNodes {
  public:
   MpiNodes(const Speaker& speaker, const RunTask& task) : speaker_(speaker) {
-    const std::uint64_t serial = speaker_.tell(Next{.settings_file = task.settings_file});
+    const std::uint64_t serial = speaker_.tell(NextRun{.settings_file = task.settings_file});
     bool shared = false;
     const auto share = [&](std::vector<DataFacts> own) {
       shared = true;
@@ -119,24 +76,24 @@ class MpiNodes : public RunNodes {
       data_ = make_federated_data(task.settings.data, task.settings.federation.seed, block, share);
     } catch (...) {
       if (shared) {
-        speaker_.tell(Start{});
+        speaker_.tell(StartRun{});
       } else {
         speaker_.hear(serial);
-        speaker_.tell(All{.broken = true});
+        speaker_.tell(AllData{.broken = true});
       }
       throw;
     }
   }
 
   ~MpiNodes() override {
-    if (!started_) speaker_.tell(Start{});
+    if (!started_) speaker_.tell(StartRun{});
   }
 
   const FederatedData& data() const override { return data_; }
 
   std::unique_ptr<Engine> start(const FederationSettings& settings, NodeStore& store) override {
     started_ = true;
-    speaker_.tell(Start{.go = true, .source_holdout = settings.source_holdout});
+    speaker_.tell(StartRun{.go = true, .source_holdout = settings.source_holdout});
     auto engine =
         make_mpi_engine(speaker_.mpi(), std::ssize(data_.nodes),
                         with_memory_transfer(make_node_programs(settings, data_, store), store), speaker_.settings());
@@ -148,9 +105,9 @@ class MpiNodes : public RunNodes {
 
  private:
   std::vector<DataFacts> share_facts(std::uint64_t serial, std::vector<DataFacts> own) const {
-    All all{.facts = std::move(own)};
+    AllData all{.facts = std::move(own)};
     int rank = 0;
-    for (Found& found : speaker_.hear(serial)) {
+    for (FoundData& found : speaker_.hear(serial)) {
       ++rank;
       speaker_.watched([&] {
         if (!found.broken.empty()) throw Error(ErrorKind::kPeer, fmt::format("rank {}: {}", rank, found.broken));
@@ -171,17 +128,17 @@ std::string scratch_folder() {
   return (std::filesystem::temp_directory_path() / fmt::format("labelshift-{}", ::getpid())).string();
 }
 
-/// One run, after its Next. What goes wrong before the data are shared is told; what goes wrong later is thrown, unless
-/// rank 0 has the same trouble.
-void serve_run(MpiContext& mpi, const MpiSettings& settings, const MpiEnvelope& envelope, const Next& next) {
+/// One run, after its NextRun. What goes wrong before the data are shared is told; what goes wrong later is thrown,
+/// unless rank 0 has the same trouble.
+void serve_run(MpiContext& mpi, const MpiSettings& settings, const MpiEnvelope& envelope, const NextRun& next) {
   const auto patience = settings.patience_of_others();
   Bytes message;
   bool shared = false;
-  const auto share = [&](const Found& found) {
+  const auto share = [&](const FoundData& found) {
     shared = true;
     mpi.send(envelope, to_bytes(found), patience);
     mpi.await_broadcast(message, settings.most_bytes, patience);
-    All all = from_bytes<All>(message);
+    AllData all = from_bytes<AllData>(message);
     if (all.broken || !found.broken.empty()) throw GivenUp();
     return std::move(all.facts);
   };
@@ -208,7 +165,7 @@ void serve_run(MpiContext& mpi, const MpiSettings& settings, const MpiEnvelope& 
     failure = std::current_exception();
   }
   mpi.await_broadcast(message, settings.most_bytes, patience);
-  const auto start = from_bytes<Start>(message);
+  const auto start = from_bytes<StartRun>(message);
   if (!start.go) return;
   if (failure) std::rethrow_exception(failure);
   run.federation.source_holdout = start.source_holdout;
@@ -227,7 +184,7 @@ MpiRuns::MpiRuns(MpiContext& mpi, MpiSettings settings) : mpi_(mpi), settings_(s
 
 MpiRuns::~MpiRuns() {
   try {
-    Speaker(mpi_, settings_).tell(Next{.last = true});
+    Speaker(mpi_, settings_).tell(NextRun{.last = true});
   } catch (const std::exception&) {
     mpi_.abort(4);  // nobody is left to tell
   }
@@ -241,7 +198,7 @@ void serve_mpi_runs(MpiContext& mpi, const MpiSettings& settings) {
   for (;;) {
     Bytes message;
     const MpiEnvelope envelope = mpi.await_broadcast(message, settings.most_bytes, settings.patience_of_others());
-    const auto next = from_bytes<Next>(message);
+    const auto next = from_bytes<NextRun>(message);
     if (next.last) return;
     serve_run(mpi, settings, envelope, next);
   }
