@@ -24,10 +24,8 @@ namespace {
 
 using Eigen::VectorXd;
 
-constexpr double kDoubt = 0.01;    // level of the check of estimates by predicted labels, of all nodes together
-constexpr Index kMostFits = 100;   // in one question
-constexpr int kSweepsOfStep = 45;  // of a node's draws while the shared prior is looked for
-constexpr int kSweeps = 400;       // once it is found: for quantiles
+constexpr double kDoubt = 0.01;   // level of the check of estimates by predicted labels, of all nodes together
+constexpr Index kMostFits = 100;  // in one question
 constexpr std::uint32_t kLastStep = 63;
 constexpr double kNormal = 1.96;  // of a 95 % interval
 
@@ -385,8 +383,9 @@ TaskAnswer<SharedMix> answer(NodeContext& node, const SharedMix::Request& reques
   check_numbers(request.values, m, shares ? "a mix" : "alpha");
   const double least = shares ? 0.0 : kLeastAlpha;
   if (!(request.values.array() > 0.0).all() || request.values.minCoeff() < least)
-    throw Error(ErrorKind::kPeer, fmt::format("a message has {} of {:.6g}, expected {}", shares ? "a share" : "an alpha",
-                                              request.values.minCoeff(), shares ? "more" : "0.01 or more"));
+    throw Error(ErrorKind::kPeer,
+                fmt::format("a message has {} of {:.6g}, expected {}", shares ? "a share" : "an alpha",
+                            request.values.minCoeff(), shares ? "more" : "0.01 or more"));
   const RowMajorMatrix<float> rows = target_rows(node).likelihoods_of(m);
   TaskAnswer<SharedMix> answer;
   SharedMix::SharedMixSums& sums = answer.sums;
@@ -397,7 +396,7 @@ TaskAnswer<SharedMix> answer(NodeContext& node, const SharedMix::Request& reques
     sums.products = of_rows.products.reshaped();
   } else if (rows.rows() > 0) {
     Rng rng(prior_seed(node, request.step));
-    sums.logs = mix_posterior(rows, request.values, kSweepsOfStep, rng).mean_log;
+    sums.logs = mix_posterior(rows, request.values, kSearchSweeps, rng).mean_log;
   } else {
     sums.logs = VectorXd::Zero(m);
   }
@@ -416,7 +415,7 @@ TaskAnswer<SharedTarget> answer(NodeContext& node, const SharedTarget::Request& 
   MixPosterior found{.mean = VectorXd::Zero(m)};
   if (rows.rows() > 0) {
     Rng rng(prior_seed(node, kLastStep));
-    found = mix_posterior(rows, request.alpha, kSweeps, rng);
+    found = mix_posterior(rows, request.alpha, kFinalSweeps, rng);
   }
   node.remember_class_numbers(made_entry(node, kTargetEntry), found.mean);
   EstimateReport::Details details = details_of(node, found.mean);

@@ -24,7 +24,6 @@ namespace {
 using Eigen::VectorXd;
 using Place = Conversation::Place;
 
-constexpr int kPriorSteps = 12;          // after which alpha moves little
 constexpr Index kPredictorsAtOnce = 16;  // held by the coordinator in the pairwise exchange
 
 class RatioPhase {

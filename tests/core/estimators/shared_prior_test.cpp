@@ -91,18 +91,18 @@ struct Found {
 
 Found shared(const std::vector<Node>& nodes) {
   VectorXd alpha = first_prior(pooled_of(nodes).mix());
-  for (std::uint64_t step = 0; step < 12; ++step) {
+  for (std::uint64_t step = 0; step < kPriorSteps; ++step) {
     VectorXd logs = VectorXd::Zero(kClasses);
     for (std::size_t k = 0; k < nodes.size(); ++k) {
       Rng rng(1000 + k, step);
-      logs += mix_posterior(nodes[k].rows, alpha, 45, rng).mean_log / static_cast<double>(nodes.size());
+      logs += mix_posterior(nodes[k].rows, alpha, kSearchSweeps, rng).mean_log / static_cast<double>(nodes.size());
     }
     alpha = fit_dirichlet(logs, alpha);
   }
   Found found{.posteriors = {}, .alpha = alpha};
   for (std::size_t k = 0; k < nodes.size(); ++k) {
     Rng rng(1000 + k, 99);
-    found.posteriors.push_back(mix_posterior(nodes[k].rows, alpha, 400, rng));
+    found.posteriors.push_back(mix_posterior(nodes[k].rows, alpha, kFinalSweeps, rng));
   }
   return found;
 }
@@ -143,6 +143,7 @@ TEST(SharedPrior, HasLessNoiseWhereAClassIsNowhere) {
   EXPECT_LT(with.sum, 0.4 * without.sum);
   EXPECT_LT(with.node, 0.8 * without.node);
   EXPECT_LT(found.alpha.tail(2).maxCoeff(), 0.05);
+  for (const MixPosterior& one : found.posteriors) EXPECT_EQ(one.low[4], 0.0);
   for (Index c = 0; c < 3; ++c) EXPECT_NEAR(std::log(found.alpha[c]), 0.0, 0.7) << c;
 }
 

@@ -21,6 +21,7 @@ constexpr double kSmallGap = 1e-3;    // of its likelihood: alpha is looked for 
 constexpr double kLeastShare = 1e-4;  // while it is looked for
 constexpr double kFirstTotal = 2.0;   // of alpha
 constexpr double kMostAlpha = 1e4;    // of a class; mixes are all but equal then
+constexpr double kNothing = 1e-3;     // of a row: a share that is none, as in core/inference/intervals.hpp
 
 double digamma(double x) {
   return boost::math::digamma(x);
@@ -130,7 +131,10 @@ MixPosterior mix_posterior(const RowMajorMatrix<float>& likelihoods, const Vecto
   const auto tail = static_cast<Index>(0.025 * sweeps);
   for (Index c = 0; c < m; ++c) {
     std::sort(draws.col(c).begin(), draws.col(c).end());
-    posterior.low[c] = std::min(draws(tail, c), posterior.mean[c]);
+    // A draw is above 0 however small the share is.
+    posterior.low[c] = draws(tail, c) * std::max<double>(static_cast<double>(n), 1.0) < kNothing
+                           ? 0.0
+                           : std::min(draws(tail, c), posterior.mean[c]);
     posterior.high[c] = std::max(draws(sweeps - 1 - tail, c), posterior.mean[c]);
   }
   return posterior;

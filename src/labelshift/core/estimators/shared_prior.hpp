@@ -39,6 +39,10 @@ class PooledMix {
   bool done_ = false;
 };
 
+inline constexpr int kPriorSteps = 12;     // of the search for alpha, after which it moves little
+inline constexpr int kSearchSweeps = 45;   // of a node's draws in a step
+inline constexpr int kFinalSweeps = 1000;  // once alpha is found: for quantiles
+
 /// The least alpha of a class: its log-digamma stays in the range of sums over nodes, and what it adds to a mix is
 /// small.
 inline constexpr double kLeastAlpha = 0.01;
@@ -53,7 +57,7 @@ Eigen::VectorXd fit_dirichlet(const Eigen::VectorXd& mean_logs, Eigen::VectorXd 
 struct MixPosterior {
   Eigen::VectorXd mean;       // (m) of q
   Eigen::VectorXd mean_log;   // (m) of log q
-  Eigen::VectorXd low, high;  // (m) 2.5 % and 97.5 % quantiles of q
+  Eigen::VectorXd low, high;  // (m) 2.5 % and 97.5 % quantiles of q; low is 0 where that is no part of a row
 };
 
 /// By Gibbs sampling: a label for every row given q, then q given the labels. `sweeps` are kept, after a quarter as
