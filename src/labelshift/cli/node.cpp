@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "labelshift/cli/commands.hpp"
 #include "labelshift/cli/input.hpp"
@@ -192,10 +193,11 @@ void serve(NodeOptions options) {
     if (!options.data.empty()) own = std::make_shared<SiteData>(options.data, options.lacks, options.ignore_columns);
   }
   const MemoryLock memory(options.terms.memory);
+  std::string where_it_logs;  // to be said before anything else, but not before an error in what was typed
   if (options.sent_log.empty() && options.simulation.empty()) {  // in a simulation nothing leaves
     options.sent_log = options.terms.memory + "/sent.jsonl";
-    log_line(
-        fmt::format("all that leaves this node is logged in {}; choose another place with --log", options.sent_log));
+    where_it_logs =
+        fmt::format("all that leaves this node is logged in {}; choose another place with --log", options.sent_log);
   }
   use_one_torch_thread();
   keep_freed_memory();
@@ -204,16 +206,26 @@ void serve(NodeOptions options) {
     identity.emplace(
         NodeIdentity::Files{.certificate = tls->certificate, .private_key = tls->key, .authority = tls->authority});
   ProgramMaker maker(data_source(options, own), options.terms, std::move(identity));
+  std::mutex saying;
+  const auto say = [&](const std::string& line) {
+    const std::lock_guard lock(saying);
+    if (!where_it_logs.empty()) log_line(std::exchange(where_it_logs, {}));
+    if (!line.empty()) log_line(line);
+  };
   const GrpcNodeSettings settings{.connect = options.connect,
                                   .seats = {{.name = name, .tls = as_identity(tls)}},
                                   .prepare_thread = flush_denormals_on_this_thread,
                                   .sent_log = options.sent_log,
                                   .give_up_after = std::chrono::seconds(options.give_up_after),
-                                  .log = [](const std::string& line) { log_line(line); }};
+                                  .log = say};
   GrpcEnd end{};
   try {
     end = serve_grpc(
-        settings, [&](const RunCard& card) { return maker.make(card); },
+        settings,
+        [&](const RunCard& card) {
+          say("");
+          return maker.make(card);
+        },
         [&] { return interrupt.requested() || maker.is_hopeless(); });
   } catch (const Error&) {
     if (!maker.failure()) throw;
