@@ -73,7 +73,8 @@ TEST_F(NodeProgramTest, ShakesHandsOnlyWithACoordinatorThatMeansTheSame) {
   other = hello();
   other.width = 3;
   EXPECT_THAT(refusal(TaskKind::kHello, to_bytes(other)), HasSubstr("examples are 1 x 1 x 3, at this node 1 x 1 x 2"));
-  EXPECT_THAT(refusal(TaskKind::kAgree, to_bytes(agreement())), HasSubstr("before the handshake"));
+  EXPECT_THAT(refusal(TaskKind::kAgree, to_bytes(agreement())),
+              HasSubstr("remembers nothing of the beginning of this run; give it the memory that it had then"));
   ask(TaskKind::kHello, to_bytes(hello()));
   ask(TaskKind::kHello, to_bytes(hello()));  // again, as after a broken connection
   other = hello();

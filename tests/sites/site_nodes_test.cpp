@@ -94,6 +94,19 @@ TEST_F(SiteNodesOfARun, BelowAQuorumAreWaitedForUntilTheyCome) {
   late.join();
 }
 
+TEST_F(SiteNodesOfARun, AreNamedOnceWhereRoundsGoOnWithoutThemAndOnceWhenTheyAreBack) {
+  start();
+  for (Index k = 0; k < 2; ++k) join(k);
+  say_hello(2);
+  for (const std::uint64_t round : {1, 2, 3}) ask<Train>(round, {.quorum = 2, .deadline = 1ms, .give_up = 30s});
+  EXPECT_EQ(lines_.all(), "fedavg-seed-0: rounds go on without west: it is not connected\n");
+  join(2);
+  for (const std::uint64_t round : {4, 5}) ask<Train>(round, {.quorum = 3, .deadline = 1ms, .give_up = 30s});
+  EXPECT_EQ(lines_.all(),
+            "fedavg-seed-0: rounds go on without west: it is not connected\n"
+            "fedavg-seed-0: west takes part again from round 4 on\n");
+}
+
 TEST_F(SiteNodesOfARun, AreToldOfByNameWithRoundsAccuracyBytesAndTimeLeft) {
   start();
   join(0, to_bytes(Evaluate::Report{.examples = 10, .accuracy = 0.5}));

@@ -108,19 +108,28 @@ std::optional<double> NodeContext::prior_error(const VectorXd& q) const {
   return (q - true_target()).lpNorm<1>();
 }
 
+namespace {
+
+/// Of a node that was started with another memory, most often.
+Error forgotten() {
+  return Error(
+      ErrorKind::kPeer,
+      "it remembers nothing of the beginning of this run; give it the memory that it had then, or begin the run "
+      "again in another folder");
+}
+
+}  // namespace
+
 RunFacts NodeContext::facts() const {
   auto facts = recall<RunFacts>(memory_, "run");
-  if (!facts) throw Error(ErrorKind::kPeer, "it was asked before the handshake");
+  if (!facts) throw forgotten();
   return std::move(*facts);
 }
 
 void NodeContext::renew_nets() {
   if (std::exchange(renewed_, true)) return;
   RunFacts known = facts();
-  if (!known.agreed)
-    throw Error(ErrorKind::kPeer,
-                "it remembers nothing of the beginning of this run; give it the memory that it had then, or begin the "
-                "run again in another folder");
+  if (!known.agreed) throw forgotten();
   Normalisation agreed{std::move(known.agreed->mean), std::move(known.agreed->scale)};
   if (agreed == worker_.agreed_) return;
   worker_.model_.reset();

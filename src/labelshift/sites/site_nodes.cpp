@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/data/files/sha256.hpp"
@@ -114,13 +115,28 @@ class SiteEngine : public Engine {
                       "has not is {}: {}",
                       std::chrono::duration<double>(*patient.give_up).count(), outcome.contributed.size(),
                       cohort.size(), patient.quorum, outcome.failed.front().name, outcome.failed.front().sentence));
-    if (task == TaskKind::kTrain) note_round(static_cast<int>(request.round));
+    if (task == TaskKind::kTrain) {
+      note_round(static_cast<int>(request.round));
+      tell_absences(outcome);
+    }
     if (task == TaskKind::kEvaluate) note_evaluation(outcome);
     tell_status(/*now=*/task == TaskKind::kEvaluate || status_.round == status_.rounds);
     return outcome;
   }
 
  private:
+  /// Says once of whom rounds go on without, and once that it takes part again.
+  void tell_absences(const CohortOutcome& outcome) {
+    if (!options_.log) return;
+    for (const NodeFailure& failure : outcome.failed)
+      if (missing_.insert(failure.node).second)
+        options_.log(fmt::format("{}: rounds go on without {}: {}", status_.run, failure.name, failure.sentence));
+    for (const Contribution& one : outcome.contributed)
+      if (missing_.erase(one.node) > 0)
+        options_.log(fmt::format("{}: {} takes part again from round {} on", status_.run,
+                                 names_[static_cast<std::size_t>(one.node)], status_.round));
+  }
+
   void announce(const std::string& run) {
     if (options_.masked) masked_ = with_masks(engine_, {.run = run, .names = names_});
     RunSettings said = task_.settings;
@@ -212,7 +228,8 @@ class SiteEngine : public Engine {
   std::vector<std::string> names_;  // (K)
   SiteStatus status_;
   Clock::time_point told_, started_, complaint_, first_round_done_;
-  int first_round_ = 0;  // of this process
+  int first_round_ = 0;      // of this process
+  std::set<Index> missing_;  // in the last rounds that they were asked in
   bool in_training_ = false;
 };
 

@@ -755,10 +755,10 @@ void NodeHost::answer(Job& job, NodeProgram& program) {
   if (request.round != job.head.call.round)
     throw Error(ErrorKind::kPeer,
                 fmt::format("it was asked for round {} in a message of round {}", request.round, job.head.call.round));
-  job.facts.task = request.task;
+  job.facts.task = settings_.sent_log.empty() ? "" : task_name(request);
   const Answer answer = program.run({to, request, job.head.call.serial, job.cancelled});
   const auto bytes = std::make_shared<const Bytes>(to_bytes(answer));
-  job.facts = {.task = request.task,
+  job.facts = {.task = std::move(job.facts.task),
                .words = answer.words.size(),
                .numbers = answer.numbers.size(),
                .weights = answer.weights.size(),

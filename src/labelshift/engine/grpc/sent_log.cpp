@@ -13,6 +13,7 @@
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/json.hpp"
+#include "labelshift/engine/masking/masked_request.hpp"
 #include "labelshift/engine/tasks.hpp"
 
 namespace labelshift {
@@ -25,7 +26,7 @@ std::string now_text() {
                      (now.time_since_epoch() % seconds(1)).count());
 }
 
-std::string task_name(std::uint32_t task) {
+std::string name_of(std::uint32_t task) {
   switch (static_cast<TaskKind>(task)) {
     case TaskKind::kHello:
       return "hello";
@@ -60,6 +61,7 @@ std::string task_name(std::uint32_t task) {
     case TaskKind::kEvaluate:
       return "evaluate";
   }
+  if (task == kMaskKeysTask) return "mask-keys";
   return fmt::format("task {}", task);
 }
 
@@ -67,11 +69,11 @@ Json line_of(const std::string& node, const char* kind) {
   return {{"time", now_text()}, {"node", node}, {"kind", kind}};
 }
 
-void add_call(Json& line, const peer::CallId& call, std::uint32_t task, bool again) {
+void add_call(Json& line, const peer::CallId& call, const std::string& task, bool again) {
   line["run"] = call.run;
   line["round"] = call.round;
   line["serial"] = call.serial;
-  line["task"] = task_name(task);
+  line["task"] = task;
   if (again) line["again"] = true;
 }
 
@@ -96,6 +98,15 @@ std::string tail_of(const std::string& path) {
 }
 
 }  // namespace
+
+std::string task_name(const Request& request) {
+  if (request.task != kMaskedTask) return name_of(request.task);
+  try {
+    return "masked " + name_of(from_bytes<MaskedRequest>(request.body).task);
+  } catch (const Error&) {  // it will be refused
+    return "masked";
+  }
+}
 
 SentLog::SentLog(const std::string& path) : path_(path) {
   if (path.empty()) return;
@@ -145,7 +156,7 @@ void SentLog::answer(const std::string& node, const peer::CallId& call, const An
   write(json_line(line));
 }
 
-void SentLog::failure(const std::string& node, const peer::CallId& call, std::uint32_t task,
+void SentLog::failure(const std::string& node, const peer::CallId& call, const std::string& task,
                       const std::string& sentence, const std::string& bytes, bool again) {
   if (path_.empty()) return;
   Json line = line_of(node, "failure");

@@ -8,6 +8,9 @@
 
 namespace labelshift {
 
+/// What a request asks for, in words; of one under masks also what for.
+std::string task_name(const Request& request);
+
 /// A file to which a node appends a line of JSON for everything that leaves it, before it does:
 ///
 ///   {"time":"2026-01-31T12:00:00.123Z","node":"north","kind":"answer","run":"r1","round":3,"serial":17,"task":"train",
@@ -26,13 +29,13 @@ class SentLog {
   /// These throw Error{kSystem} if the line was not written whole: then nothing may leave.
   void hello(const std::string& node, const std::string& bytes);
   struct AnswerFacts {
-    std::uint32_t task = 0;
+    std::string task;
     std::size_t words = 0, numbers = 0, weights = 0, packed = 0, report = 0;  // the last two in bytes
     std::size_t bytes = 0;
     peer::Digest sha256{};
   };
   void answer(const std::string& node, const peer::CallId& call, const AnswerFacts& facts, bool again);
-  void failure(const std::string& node, const peer::CallId& call, std::uint32_t task, const std::string& sentence,
+  void failure(const std::string& node, const peer::CallId& call, const std::string& task, const std::string& sentence,
                const std::string& bytes, bool again);
 
  private:

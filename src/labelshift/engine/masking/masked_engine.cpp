@@ -15,8 +15,6 @@
 namespace labelshift {
 namespace {
 
-// Far from the tasks of the protocol.
-constexpr std::uint32_t kOffer = 2000, kMasked = 2001;
 constexpr std::size_t kMostOfferBytes = 1 << 16;
 
 class MaskedEngine : public Engine {
@@ -51,7 +49,7 @@ class MaskedEngine : public Engine {
     const AnswerTerms offer_terms{.report = kMostOfferBytes,
                                   .accept = [](Index, Answer& answer) { from_bytes<MaskOffer>(answer.report); }};
     CohortOutcome offered = engine_.run(
-        {.task = kOffer, .round = request.round, .body = to_bytes(exchange)}, cohort, offer_terms, everybody(patience),
+        {.task = kMaskKeysTask, .round = request.round, .body = to_bytes(exchange)}, cohort, offer_terms, everybody(patience),
         [&](std::string_view stage, double) { return !observer || observer(stage, 0.0); });
     if (!offered.failed.empty()) return failure_of_all(cohort, std::move(offered));
     MaskedRequest masked{.task = request.task, .body = request.body, .exchange = std::move(exchange)};
@@ -59,7 +57,7 @@ class MaskedEngine : public Engine {
     AnswerTerms masked_terms = terms;
     masked_terms.check_words = {};
     CohortOutcome outcome =
-        engine_.run({.task = kMasked, .round = request.round, .body = to_bytes(masked), .weights = request.weights},
+        engine_.run({.task = kMaskedTask, .round = request.round, .body = to_bytes(masked), .weights = request.weights},
                     cohort, masked_terms, everybody(patience), observer);
     outcome.traffic += offered.traffic;
     return outcome.failed.empty() ? outcome : failure_of_all(cohort, std::move(outcome));
@@ -143,9 +141,9 @@ class MaskedProgram : public NodeProgram {
 
   Answer run(const NodeCall& call) override {
     const Index node = call.to.node;
-    if (call.request.task == kOffer)
+    if (call.request.task == kMaskKeysTask)
       return {.report = to_bytes(keys_->offer(node, from_bytes<MaskedExchange>(call.request.body)))};
-    if (call.request.task != kMasked) {
+    if (call.request.task != kMaskedTask) {
       Answer answer = program_->run(call);
       if (!answer.words.empty())
         throw Error(ErrorKind::kPeer, "it asks for this node's own numbers without masks, and gets none");

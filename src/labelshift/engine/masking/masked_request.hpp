@@ -7,6 +7,10 @@
 
 namespace labelshift {
 
+/// The tasks of an exchange under masks: its keys, and what is asked for under them. Far from
+/// those of the protocol.
+inline constexpr std::uint32_t kMaskKeysTask = 2000, kMaskedTask = 2001;
+
 /// A request under masks, as it travels in the body of another, whose weights are its own too.
 struct MaskedRequest {
   std::uint32_t task = 0;
