@@ -537,6 +537,12 @@ TEST_F(Sites, WhoseWeightsAreRefreshedGiveTheBitsOfOneProcess) {
   EXPECT_GT(tasks.count("mask-keys"), 10u);
 }
 
+TEST_F(Sites, GoOnWhereNobodyCanReadTheirState) {
+  const CommandResult done = sites(R"(certs; ln -s /dev/full status.jsonl; coordinator; node 1; node 2; node 3
+    ended $coordinator coordinator; grep -c 'status.jsonl cannot be written to' coordinator.err)");
+  EXPECT_EQ(done.out, "coordinator 0\n1\n") << all_said();  // which is said once
+}
+
 TEST_F(Sites, ThatHaveLeftHoldUpARefreshNoLongerThanTheDeadline) {
   std::string text = study("iw-erm", 400);
   file("study.toml", text.insert(text.find("[ratio]\n") + 8, "refresh = 200\n"));

@@ -48,7 +48,9 @@ class SiteProgram : public Scratch {
         [folder = path("site-" + std::to_string(k))](const std::string&, const RunSettings& said) {
           return SiteData(folder, {}).in_terms_of(said.data);
         },
-        {.memory = path("memory-" + std::to_string(k)), .min_examples = min_examples});
+        {.name = "site-" + std::to_string(k),
+         .memory = path("memory-" + std::to_string(k)),
+         .min_examples = min_examples});
   }
   NodeProgramFactory site(int k, const std::string& run = kRun, Index min_examples = 0) const {
     return programs_of(k, run, min_examples).make;
@@ -69,7 +71,8 @@ class SiteProgram : public Scratch {
   };
 
   FederationState run_sites(Index min_examples_of_last = 0, const std::string& hello = kRun,
-                            const std::string& digest = kRun) const {
+                            const std::string& digest = kRun, FederationState start = {}) {
+    start.settings = digest;
     const std::vector<NodeProgramFactory> factories{site(0), site(1), site(2, kRun, min_examples_of_last)};
     const auto engine = make_in_process_engine(3,
                                                [&] {
@@ -80,12 +83,52 @@ class SiteProgram : public Scratch {
                                                },
                                                {.workers = 1});
     return run_federation(settings_.federation,
-                          {.shape = {1, 1, 2}, .class_names = settings_.data.classes, .run = hello}, *engine, {},
-                          {.settings = digest});
+                          {.shape = {1, 1, 2}, .class_names = settings_.data.classes, .run = hello}, *engine,
+                          {.checkpoint =
+                               [&](const FederationMoment& moment) {
+                                 if (moment.round == 2) halfway_ = moment.state();
+                                 return true;
+                               }},
+                          std::move(start));
+  }
+  FederationState run_sites_from(FederationState start) { return run_sites(0, kRun, kRun, std::move(start)); }
+  void forget() const {
+    for (const char* memory : {"memory-0", "memory-1", "memory-2"}) std::filesystem::remove_all(path(memory));
   }
 
   RunSettings settings_;
+  FederationState halfway_;
 };
+
+TEST_F(SiteProgram, EstimatesAnewWhereItsDataAreOthersThanThoseItRemembers) {
+  const FederationState kept{.settings = kRun, .estimates_kept = true};
+  const FederationState october = run_sites();
+  EXPECT_EQ(run_sites_from(kept).target_sum, october.target_sum);
+  file("site-0/test.csv", "x,y\n0.1,2.1\n0.2,2.2\n0,1.9\n");
+  const FederationState november = run_sites_from(kept);
+  EXPECT_NE(november.target_sum, october.target_sum);
+  forget();
+  EXPECT_EQ(run_sites_from(kept).target_sum, november.target_sum);
+}
+
+TEST_F(SiteProgram, GoesOnWithItsOwnDataAndItsOwnMemoryAlone) {
+  run_sites();
+  ASSERT_EQ(halfway_.round, 2);
+  EXPECT_EQ(run_sites_from(halfway_).round, 4);
+  const std::string change = bytes_of(path("site-1/train.csv"));
+  file("site-1/train.csv", change + "0.1,2,a\n");
+  expect_error(ErrorKind::kPeer,
+               "node 2: its data are not those that it began this run with; give it these again, or begin the run "
+               "again in another folder",
+               [&] { run_sites_from(halfway_); });
+  file("site-1/train.csv", change);
+  EXPECT_EQ(run_sites_from(halfway_).round, 4);
+  std::filesystem::rename(path("memory-0"), path("other"));
+  std::filesystem::rename(path("memory-2"), path("memory-0"));
+  std::filesystem::rename(path("other"), path("memory-2"));
+  expect_error(ErrorKind::kPeer, "node 1: its memory is that of site-2; give every node the memory that is its own",
+               [&] { run_sites_from(halfway_); });
+}
 
 TEST_F(SiteProgram, GivesTheBitsOfNodesInOneProcess) {
   DataSettings folders;

@@ -252,6 +252,7 @@ TEST(FederationSettings, GoTogetherOrDoNot) {
   EXPECT_EQ(refused_key(shared), "ratio.shared-prior");
   EXPECT_EQ(refused_key(together), fine);
   EXPECT_EQ(both(together, bbse), "ratio.shared-prior");
+  EXPECT_EQ(both(together, [](FederationSettings& settings) { settings.ratio.method = "true"; }), "ratio.shared-prior");
   EXPECT_EQ(both(together, [](FederationSettings& settings) { settings.ratio.goal_node = 5; }), "ratio.shared-prior");
   const auto goal = [](FederationSettings& settings) { settings.ratio.goal_node = 5; };
   EXPECT_EQ(both(pairwise, goal), "ratio.goal-node");

@@ -150,6 +150,18 @@ TEST_F(SiteNodesOfARun, HaveAnotherAccuracyWhereTheirTestDataHaveNoLabels) {
   EXPECT_NEAR(*told_.back().accuracy, 0.4, 1e-12);
 }
 
+TEST_F(SiteNodesOfARun, AreNotAskedForAMixThatMasksCannotHide) {
+  task_.settings.federation.ratio = {.method = "vrls", .goal_node = 2};
+  const auto open = [&] { open_site_nodes(*engine_, task_, {.masked = true}); };
+  expect_error(
+      ErrorKind::kUsage,
+      "[ratio] goal-node asks one node for its label mix alone, and a mask hides a number in a sum of three or "
+      "more; drop goal-node, or run it in one process",
+      open);
+  task_.settings.federation.ratio.method = "none";
+  open();
+}
+
 TEST_F(SiteNodesOfARun, ThatFailByABugOfOursAreNamedAndAreNoBugHere) {
   start();
   for (Index k = 0; k < 2; ++k) join(k);

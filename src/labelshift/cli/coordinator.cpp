@@ -8,6 +8,7 @@
 #include <csignal>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "labelshift/cli/commands.hpp"
 #include "labelshift/cli/comparison_output.hpp"
@@ -54,15 +55,23 @@ class LineFile {
   ~LineFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
-  /// What cannot be written is lost: nobody's training ends for a full disk of who watches it.
-  void add(const std::string& line) const {
-    if (descriptor_ >= 0) [[maybe_unused]]
-      const ssize_t ignored = ::write(descriptor_, line.data(), line.size());
+  /// What cannot be written is lost, and that is said once: nobody's training ends for a full disk of who watches it.
+  /// A line that a full disk cut short has the next one on a line of its own.
+  void add(const std::string& line) {
+    if (descriptor_ < 0) return;
+    const std::string text = torn_ ? '\n' + line : line;
+    const ssize_t written = ::write(descriptor_, text.data(), text.size());
+    const int why = errno;
+    torn_ = written > 0 ? written < std::ssize(text) : torn_;
+    if (written == std::ssize(text) || std::exchange(told_, true)) return;
+    log_line(fmt::format("{} cannot be written to ({}), so lines of it are missing; the work goes on", path_,
+                         written < 0 ? errno_text(why) : "no space left"));
   }
 
  private:
   std::string path_;
   int descriptor_ = -1;
+  bool torn_ = false, told_ = false;
 };
 
 double unix_time() {
@@ -142,7 +151,7 @@ void coordinate(const CoordinatorOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);   // who watches may go away, and the work goes on
   Experiment experiment = read_experiment(options.file);
   prepare(options, list, experiment);
-  const LineFile status(options.status);
+  LineFile status(options.status);
   use_one_torch_thread();
   keep_freed_memory();
   raise_file_limit();

@@ -181,6 +181,7 @@ void serve(NodeOptions options) {
     throw Error(ErrorKind::kInput, fmt::format("the common name of {}/cert.pem is no name of a node: letters, digits, "
                                                "dashes, dots and underscores; get another certificate",
                                                options.identity.folder));
+  options.terms.name = name;
   options.terms.details = !options.simulation.empty();
   if (options.terms.memory.empty()) options.terms.memory = default_memory(name);
   ::umask(0077);                   // what a node remembers and logs is for its owner

@@ -14,11 +14,13 @@
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/model_schema.hpp"
 #include "labelshift/federation/node_program.hpp"
+#include "labelshift/learning/checkpoint.hpp"
 
 namespace labelshift {
 namespace {
 
 constexpr const char* kSettingsEntry = "settings";
+constexpr const char* kDataEntry = "data";
 
 /// A run is called by a digest, which is the name of its folder.
 void check_run_name(const std::string& run) {
@@ -35,6 +37,17 @@ struct SettingsDigest {
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit& visit) {
     visit(self.sha256);
+  }
+};
+
+/// Whose data what is remembered was made of. It stays at the site.
+struct DataDigest {
+  std::string node;
+  std::string sha256;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit& visit) {
+    visit(self.node, self.sha256);
   }
 };
 
@@ -87,6 +100,7 @@ struct SiteRun {
   bool withholds = false;
   bool details = false;
   std::string memory;  // its folder
+  DataDigest digest;
 };
 
 class SiteProgram : public NodeProgram {
@@ -102,6 +116,7 @@ class SiteProgram : public NodeProgram {
       throw Error(ErrorKind::kPeer,
                   fmt::format("it was asked as node {} of {}", call.to.node + 1, run_->settings.data.nodes));
     if (task == TaskKind::kHello) check_hello(from_bytes<Hello::Request>(call.request.body));
+    check_data(/*begins=*/task == TaskKind::kHello && call.to.counted == 0);
     Answer answer = (withholding_ && tells_the_mix(task) ? *withholding_ : *program_).run(call);
     if (task == TaskKind::kJoin) {
       auto report = from_bytes<Join::Report>(answer.report);
@@ -127,6 +142,27 @@ class SiteProgram : public NodeProgram {
  private:
   NodeLookup lookup(const NodeData& data) const {
     return [&data, memory = run_->memory](Index) { return NodeHome{data, std::make_unique<FolderMemory>(memory)}; };
+  }
+
+  /// What is remembered is of these data, or is forgotten where the run `begins`.
+  void check_data(bool begins) {
+    if (checked_ && !begins) return;
+    FolderMemory memory(run_->memory);
+    const auto before = recall<DataDigest>(memory, kDataEntry);
+    if (before && before->node != run_->digest.node)
+      throw Error(ErrorKind::kPeer,
+                  fmt::format("its memory is that of {}; give every node the memory that is its own", before->node));
+    if (!before || before->sha256 != run_->digest.sha256) {
+      if (before && !begins)
+        throw Error(
+            ErrorKind::kPeer,
+            "its data are not those that it began this run with; give it these again, or begin the run again in "
+            "another folder");
+      for (const std::string& name : memory.names(""))
+        if (name != kSettingsEntry) memory.erase(name);
+      remember(memory, kDataEntry, run_->digest);
+    }
+    checked_ = true;
   }
 
   static bool is_estimate(TaskKind task) {
@@ -156,6 +192,7 @@ class SiteProgram : public NodeProgram {
 
   const std::shared_ptr<const SiteRun> run_;  // first: programs refer to it
   std::unique_ptr<NodeProgram> program_, withholding_;
+  bool checked_ = false;  // that the memory is of these data
 };
 
 }  // namespace
@@ -170,6 +207,9 @@ SitePrograms make_site_programs(const std::string& run, const std::string& setti
   made->memory = fmt::format("{}/{}", terms.memory, run);
   check_same_settings(made->memory, settings);
   made->details = terms.details;
+  const NodeData& own = made->node.data;
+  made->digest = {terms.name, fingerprint(std::vector{fingerprint(*own.train, own.train_rows),
+                                                      fingerprint(*own.test, own.test_rows)})};
   made->without_tests = made->node.data;
   made->without_tests.test_rows.clear();
   made->withholds = has_too_few(made->node, std::ssize(made->settings.data.classes), terms.min_examples);

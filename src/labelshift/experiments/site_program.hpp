@@ -12,6 +12,7 @@ namespace labelshift {
 
 /// What the owner of a site allows.
 struct SiteTerms {
+  std::string name;        // of the node, which its memory is for
   std::string memory;      // a folder, in which each run has one of its own
   std::string model;       // a TorchScript file, the only one that is loaded; empty: none
   Index min_examples = 0;  // with fewer training examples of any class, the site keeps its label mix to itself

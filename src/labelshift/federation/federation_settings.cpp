@@ -62,6 +62,10 @@ void check_settings(const FederationSettings& settings, Index nodes) {
   }
   check_theorem_step(settings, nodes);
   if (ratio.refreshed()) check_refresh(settings);
+  need(!ratio.shared_prior || ratio.estimated(), "ratio.shared-prior",
+       "shared-prior is of label mixes that are estimated, and none are; give [ratio] a method such as \"vrls\", or "
+       "drop "
+       "shared-prior");
   if (!ratio.weighted()) return;
   need(ratio.goal_node <= nodes, "ratio.goal-node",
        fmt::format("goal-node is {}, expected a node from 1 to {}, or 0 for all", ratio.goal_node, nodes));

@@ -15,6 +15,7 @@ constexpr Range kHeldOut{.high = 1.0, .open_high = true};  // something has to b
 constexpr Range kUsed{.high = 1.0, .open_low = true};      // something has to be there
 constexpr Range kSplit{.high = 1.0, .open_low = true, .open_high = true};  // on both sides
 constexpr Range kDecay{.high = 1.0, .open_high = true};                    // of a running mean, which 1 stops
+constexpr Range kMostWeight{.low = 1e-30, .advice = "; leave it out for no limit"};
 constexpr Range kLimit{.open_low = true, .advice = "; leave it out for no limit"};
 
 constexpr RangedSetting<DataSettings> kDataSettings[] = {
@@ -73,7 +74,7 @@ constexpr RangedSetting<FederationSettings> kFederationSettings[] = {
     of_ratio<&RatioSettings::rounds>("ratio.rounds", kCount),
     of_ratio<&RatioSettings::learning_rate>("ratio.learning-rate", kRate),
     of_ratio<&RatioSettings::weight_decay>("ratio.weight-decay", kStrength),
-    of_ratio<&RatioSettings::max_ratio>("ratio.max-ratio", kLimit),
+    of_ratio<&RatioSettings::max_ratio>("ratio.max-ratio", kMostWeight),
     of_ratio<&RatioSettings::goal_node>("ratio.goal-node", kNode),
     of_ratio<&RatioSettings::refresh>("ratio.refresh", kCountOrNone),
     of_ratio<&RatioSettings::floor>("ratio.floor", {.high = 1.0, .open_high = true}),

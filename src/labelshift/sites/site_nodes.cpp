@@ -245,6 +245,12 @@ class SiteNodes : public RunNodes {
                   fmt::format("found {} nodes, and masks need at least {}: of a sum of two, each would know the "
                               "other's part; add some",
                               engine_.nodes(), kFewestMasked));
+    if (const RatioSettings& ratio = task_.settings.federation.ratio;
+        options_.masked && ratio.weighted() && ratio.goal_node > 0)
+      throw Error(
+          ErrorKind::kUsage,
+          "[ratio] goal-node asks one node for its label mix alone, and a mask hides a number in a sum of three "
+          "or more; drop goal-node, or run it in one process");
     if (task_.settings.data.at_sites())
       for (const GrpcNodeStatus& node : engine_.status().nodes) data_.node_names.push_back(node.name);
     // All that is known here of whose data they are. A node's number is its place in the list.
