@@ -31,7 +31,8 @@ constexpr NetEntry kNets[] = {
     {"logistic", "logistic regression", by_tiles<make_tile_logistic, &TorchBackend::make_logistic>, softmax_smoothness},
     {"mlp", "two hidden layers, ReLU and dropout (hidden=256, dropout=0.2)", by_torch<&TorchBackend::make_mlp>},
     {"lenet", "LeNet-5 for images of at least 16 x 16", by_tiles<make_tile_lenet, &TorchBackend::make_lenet>},
-    {"resnet18", "ResNet-18 with a stem for small images (width=64, norm=batch or group)", by_torch<&TorchBackend::make_resnet18>},
+    {"resnet18", "ResNet-18 with a stem for small images (width=64, norm=batch or group)",
+     by_torch<&TorchBackend::make_resnet18>},
 };
 
 }  // namespace
