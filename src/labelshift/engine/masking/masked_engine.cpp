@@ -49,8 +49,8 @@ class MaskedEngine : public Engine {
     const AnswerTerms offer_terms{.report = kMostOfferBytes,
                                   .accept = [](Index, Answer& answer) { from_bytes<MaskOffer>(answer.report); }};
     CohortOutcome offered = engine_.run(
-        {.task = kMaskKeysTask, .round = request.round, .body = to_bytes(exchange)}, cohort, offer_terms, everybody(patience),
-        [&](std::string_view stage, double) { return !observer || observer(stage, 0.0); });
+        {.task = kMaskKeysTask, .round = request.round, .body = to_bytes(exchange)}, cohort, offer_terms,
+        everybody(patience), [&](std::string_view stage, double) { return !observer || observer(stage, 0.0); });
     if (!offered.failed.empty()) return failure_of_all(cohort, std::move(offered));
     MaskedRequest masked{.task = request.task, .body = request.body, .exchange = std::move(exchange)};
     for (const Contribution& one : offered.contributed) masked.offers.push_back(from_bytes<MaskOffer>(one.report));
