@@ -170,7 +170,7 @@ TEST(ExperimentText, SaysWhatIsWrongWithAValue) {
   expect_refused("[run]\ntarget-holdout = nan\n",
                  "e.toml, line 2: run.target-holdout is nan, expected a number from 0 to below 1");
   expect_refused("[ratio]\nmax-ratio = 0\n",
-                 "e.toml, line 2: ratio.max-ratio is 0, expected a number above 0; leave it out for no limit");
+                 "e.toml, line 2: ratio.max-ratio is 0, expected a number from 1e-30; leave it out for no limit");
   expect_refused("[ratio]\ngoal-shift = 1\n", "e.toml, line 2: ratio.goal-shift is 1, expected true or false");
   expect_refused("[ratio]\nmethod = true\n", "e.toml, line 2: ratio.method is true, expected the name of a method");
   expect_refused(

@@ -61,7 +61,7 @@ std::vector<NetCase> every_net() {
       {"mlp", spec_of("mlp", {1, 7, 7}, 4, {{"hidden", "24"}})},
       {"lenet", spec_of("lenet", {2, 20, 18}, 10)},
       {"resnet18", spec_of("resnet18", {3, 16, 16}, 4, {{"width", "4"}})},
-      {"resnet18_groups", spec_of("resnet18", {3, 16, 16}, 4, {{"width", "6"}, {"norm", "group"}})},
+      {"resnet18_groups", spec_of("resnet18", {3, 16, 16}, 4, {{"width", "8"}, {"norm", "group"}})},
       {"torchscript", spec_of(kReference + "/small.pt", {1, 8, 8}, 3)},
   };
   EXPECT_EQ(cases.size(), nets().size() + 2);
