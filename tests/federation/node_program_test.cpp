@@ -180,6 +180,8 @@ TEST_F(NodeOfAFederatedPredictor, RefusesMessagesThatMakeNoSense) {
     return refusal(TaskKind::kCalibrate, to_bytes(request), nine);
   };
   EXPECT_THAT(calibrate([](auto&) {}), HasSubstr("asked to calibrate before it was asked for held-out examples"));
+  remember(*store_.of(0), kHeldOutEntry, HeldOutScores{std::vector<float>(3, -1.0F)});  // of one example
+  EXPECT_THAT(calibrate([](auto&) {}), HasSubstr("asked to calibrate before it was asked for held-out examples"));
   EXPECT_THAT(calibrate([&](auto& one) { one.weights = eight; }), HasSubstr("8 numbers as weights, expected 18"));
   EXPECT_THAT(calibrate([&](auto& one) { one.parameters = eight; }), HasSubstr("8 parameters of 1 fits, expected 13"));
   EXPECT_THAT(calibrate([](auto& one) { one.left_out.clear(); }), HasSubstr("13 parameters of 0 fits"));
@@ -197,6 +199,8 @@ TEST_F(NodeOfAFederatedPredictor, RefusesMessagesThatMakeNoSense) {
   };
   EXPECT_THAT(shared_target(half), HasSubstr("an alpha of 0, expected 0.01 or more"));
   EXPECT_THAT(shared_target(ones.head(2)), HasSubstr("2 numbers as alpha, expected 3"));
+  EXPECT_THAT(shared_target(ones), HasSubstr("asked about a prior of all mixes before it was asked for its own"));
+  remember(*store_.of(0), kTargetRowsEntry, TargetRows{std::vector<float>(3, 1.0F), ones});
   EXPECT_THAT(shared_target(ones), HasSubstr("asked about a prior of all mixes before it was asked for its own"));
   EXPECT_THAT(refusal(TaskKind::kHeldOut, to_bytes(HeldOut::Request{}), std::vector<float>(8)),
               HasSubstr("8 weights, expected 9"));
