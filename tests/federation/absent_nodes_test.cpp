@@ -129,8 +129,7 @@ TEST_F(LeftOut, ANodeIsNeitherInTheGoalNorInTraining) {
   ASSERT_EQ(state.history.size(), 8u);
   for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(std::isnan(state.history[i].accuracy), i % 4 == 3) << i;
   EXPECT_THAT(state.warnings,
-              testing::Contains("node 4 was left out by the operator in phase 1, so its label mix is not in the goal "
-                                "unless it was let in later"));
+              testing::Contains("node 4 was left out by the operator in phase 1; its label mix is not in the goal"));
   // Of three nodes alone, as numbers of nodes go.
   FederatedData three =
       gaussian_federation({{{40, 10, 10}, {10, 30, 10}}, {{10, 40, 10}, {10, 10, 30}}, {{10, 10, 40}, {30, 10, 10}}});
@@ -257,6 +256,22 @@ TEST_F(LeftOut, ANodeThatWasInTheGoalStaysThereAndComesBackWithoutNewWeights) {
                                                 "stays in the goal"));
   EXPECT_THAT(state.warnings, testing::Contains("node 2 is let in by the operator from round 5 on"));
   EXPECT_NE(state.parameters, all.parameters);
+}
+
+TEST_F(LeftOut, WarningsSayWhoseMixIsInTheGoalAtTheEnd) {
+  // Node 4 is not there at first. Node 2 leaves after round 2, and node 4 comes after round 4, with new weights.
+  int done = 0;
+  const FederationState state = federation_.run(
+      {.checkpoint = with_state([&](const FederationState& now) { done = now.round; }), .left_out = [&] {
+         return done < 2 ? std::vector<Index>{3} : done < 4 ? std::vector<Index>{1, 3} : std::vector<Index>{1};
+       }});
+  EXPECT_NEAR(state.target_sum.sum(), 3.0, 1e-9);
+  EXPECT_THAT(state.warnings,
+              testing::IsSupersetOf({"node 4 was left out by the operator in phase 1",
+                                     "node 2 is left out by the operator from round 3 on; its label mix is not in the "
+                                     "goal",
+                                     "node 4 is let in by the operator from round 5 on, and all weights have changed "
+                                     "with it"}));
 }
 
 TEST_F(LeftOut, ANodeLeavesNothingInWhatAddsUpOverNodes) {

@@ -19,6 +19,9 @@ namespace {
 
 constexpr Index kNodesNamed = 10;  // in warnings of one kind
 constexpr int kMostRepeats = 100;  // of a round that needs everybody
+// What there is to say of the label mix of a node that is left out.
+constexpr std::string_view kInGoal = "; its label mix stays in the goal";
+constexpr std::string_view kNotInGoal = "; its label mix is not in the goal";
 
 /// One coordinator.
 class Coordinator {
@@ -103,10 +106,7 @@ class Coordinator {
     const auto algorithm = make_algorithm({settings_, *net, conversation_.nodes()});
     warn_of_nodes(joined);
     for (const Index node : conversation_.left_out())
-      warn(
-          fmt::format("{} was left out by the operator in phase 1, so its label mix is not in the goal unless it was "
-                      "let in later",
-                      who(node)));
+      warn(fmt::format("{} was left out by the operator in phase 1{}", who(node), kNotInGoal));
     for (std::string& warning : algorithm->warnings()) warn(std::move(warning));
     if (settings_.patience.quorum > 0 && algorithm->when_missing() == MissingNodes::kRepeat)
       warn(
@@ -228,14 +228,28 @@ class Coordinator {
                        weigh(algorithm, joined);
                      state_.left_out = conversation_.left_out();
                    });
+    if (weighted_anew) mend_warnings();
     for (const Index node : difference(conversation_.left_out(), before))
-      warn_of_leaving(node, weighted_anew ? "" : "; its label mix stays in the goal");
+      warn_of_leaving(node, weighted_anew ? kNotInGoal : kInGoal);
     for (const Index node : difference(before, conversation_.left_out()))
       warn(fmt::format("{} is let in by the operator from round {} on{}", who(node), state_.round + 1,
                        weighted_anew && settings_.ratio.weighted() ? ", and all weights have changed with it" : ""));
   }
 
-  void warn_of_leaving(Index node, const char* more = "; its label mix stays in the goal") {
+  /// Of nodes that were left out before the weights were made anew.
+  void mend_warnings() {
+    const std::vector<Index>& out = conversation_.left_out();
+    for (std::string& warning : state_.warnings)
+      for (const std::string_view where : {kInGoal, kNotInGoal}) {
+        if (!warning.ends_with(where)) continue;
+        const bool still_out =
+            std::any_of(out.begin(), out.end(), [&](Index node) { return warning.starts_with(who(node) + ' '); });
+        warning.replace(warning.size() - where.size(), where.size(), still_out ? kNotInGoal : "");
+        break;
+      }
+  }
+
+  void warn_of_leaving(Index node, std::string_view more = kInGoal) {
     warn(fmt::format("{} is left out by the operator from round {} on{}", who(node), state_.round + 1, more));
   }
 
