@@ -150,6 +150,15 @@ TEST_F(SiteNodesOfARun, HaveAnotherAccuracyWhereTheirTestDataHaveNoLabels) {
   EXPECT_NEAR(*told_.back().accuracy, 0.4, 1e-12);
 }
 
+TEST_F(SiteNodesOfARun, AreToldOfWhereARunGoesOn) {
+  start();
+  for (Index k = 0; k < 3; ++k) join(k);
+  std::vector<Addressee> cohort = first(3);
+  cohort[1].counted = 7;
+  for (int i = 0; i < 2; ++i) run_->run(request_for<Hello>({.run = "run"}), cohort, {.report = 1000}, {}, {});
+  EXPECT_EQ(lines_.all(), "fedavg-seed-0: goes on after round 7 of 20\n");
+}
+
 TEST_F(SiteNodesOfARun, AreNotAskedForAMixThatMasksCannotHide) {
   task_.settings.federation.ratio = {.method = "vrls", .goal_node = 2};
   const auto open = [&] { open_site_nodes(*engine_, task_, {.masked = true}); };

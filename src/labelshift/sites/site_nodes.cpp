@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/data/files/sha256.hpp"
@@ -78,6 +79,8 @@ class SiteEngine : public Engine {
     if (task == TaskKind::kHello) {
       announce(from_bytes<Hello::Request>(request.body).run);
       for (const Addressee& one : cohort) status_.round = std::max(status_.round, static_cast<int>(one.counted));
+      if (!std::exchange(greeted_, true) && status_.round > 0 && options_.log)
+        options_.log(fmt::format("{}: goes on after round {} of {}", status_.run, status_.round, status_.rounds));
     }
     Patience patient = patience;
     if (!patient.give_up) patient.give_up = options_.give_up_after;
@@ -231,6 +234,7 @@ class SiteEngine : public Engine {
   int first_round_ = 0;      // of this process
   std::set<Index> missing_;  // in the last rounds that they were asked in
   bool in_training_ = false;
+  bool greeted_ = false;
 };
 
 class SiteNodes : public RunNodes {
