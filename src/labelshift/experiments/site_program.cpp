@@ -152,12 +152,11 @@ class SiteProgram : public NodeProgram {
     if (before && before->node != run_->digest.node)
       throw Error(ErrorKind::kPeer,
                   fmt::format("its memory is that of {}; give every node the memory that is its own", before->node));
-    if (!before || before->sha256 != run_->digest.sha256) {
-      if (before && !begins)
-        throw Error(
-            ErrorKind::kPeer,
-            "its data are not those that it began this run with; give it these again, or begin the run again in "
-            "another folder");
+    if (!begins && before && before->sha256 != run_->digest.sha256)
+      throw Error(ErrorKind::kPeer,
+                  "its data are not those that it began this run with; give it these again, or begin the run again in "
+                  "another folder");
+    if (begins && (!before || before->sha256 != run_->digest.sha256)) {
       for (const std::string& name : memory.names(""))
         if (name != kSettingsEntry) memory.erase(name);
       remember(memory, kDataEntry, run_->digest);
