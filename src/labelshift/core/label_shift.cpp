@@ -134,8 +134,8 @@ class Estimation {
       if (is_chosen() && !problem_.source_prior)
         match_prior(result.source_prior, source->scores, source->weights, *result.calibration_fit);
     }
-    tell(observer, "estimating");
-    Sides sides = estimate_with(result.calibration_fit, result.source_prior);
+    tell(observer, kEstimating);
+    Sides sides = estimate_with(result.calibration_fit, result.source_prior, observer);
     result.estimate = sides.target.estimate;
     result.target_prior = result.source_prior.cwiseProduct(result.estimate.ratio);
     if (options_.bound_terms) {
@@ -143,14 +143,11 @@ class Estimation {
       result.bound_terms = error_bound_terms(result.source_prior, (source ? *sides.source : sides.target.probs).view(),
                                              result.target_rows);
     }
+    if (largest) sides = estimate_with(largest, result.source_prior, observer);
     tell(observer, "finding intervals");
-    if (!largest) {
-      result.intervals = intervals(sides, result.calibration_fit);
-      return;
-    }
-    result.intervals = intervals(estimate_with(largest, result.source_prior), largest);
+    result.intervals = intervals(sides, largest ? largest : result.calibration_fit);
     // Those of a larger calibration may leave the estimate of the chosen one out; they are for it.
-    widen_to(result.target_prior, result.estimate.ratio, result.intervals);
+    if (largest) widen_to(result.target_prior, result.estimate.ratio, result.intervals);
   }
 
   /// `kept` is the kind that is fitted where no replicate chooses its own.
@@ -179,7 +176,8 @@ class Estimation {
   };
 
   Sides estimate_with(const Calibration& calibration, const Eigen::VectorXd& prior,
-                      std::span<const double> source_weights, std::span<const double> target_weights) const {
+                      std::span<const double> source_weights, std::span<const double> target_weights,
+                      const Observer& observer = {}) const {
     Sides sides{.fit = {calibration, {.label_prior = prior}}};
     if (entry_.family != EstimatorFamily::kLikelihood) {
       CalibratedSource source =
@@ -187,15 +185,16 @@ class Estimation {
       sides.fit = std::move(source.fit);
       sides.source = std::move(source.probs);
     }
-    sides.target = calibrate_and_estimate(sides.fit, *estimator_, problem_.target, target_weights);
+    sides.target = calibrate_and_estimate(sides.fit, *estimator_, problem_.target, target_weights, observer);
     return sides;
   }
 
   /// With the weights that the problem has.
-  Sides estimate_with(const std::optional<CalibrationFit>& fit, const Eigen::VectorXd& prior) const {
+  Sides estimate_with(const std::optional<CalibrationFit>& fit, const Eigen::VectorXd& prior,
+                      const Observer& observer) const {
     return estimate_with(fit ? fit->calibration : Calibration::identity(prior.size()), prior,
                          problem_.source ? problem_.source->weights : std::span<const double>{},
-                         problem_.target_weights);
+                         problem_.target_weights, observer);
   }
 
   bool is_chosen() const { return kinds_.size() > 1; }

@@ -162,6 +162,23 @@ TEST_P(EveryEstimator, ErrsAsOneOverTheRootOfTheRows) {
   EXPECT_NEAR(slope, -0.5, 0.16);
 }
 
+TEST_P(EveryEstimator, StopsWhenItsObserverSaysSo) {
+  const ExactProblem problem = three_class_population();
+  const auto estimator = make_estimator(GetParam());
+  int told = 0;
+  const auto count = [&](std::string_view stage, double) {
+    EXPECT_EQ(stage, kEstimating);
+    ++told;
+    return true;
+  };
+  estimator->estimate(problem.source, problem.target(), count);
+  EXPECT_GE(told, 1);
+  EXPECT_THROW(
+      estimator->estimate(problem.source, problem.target(), [&](std::string_view, double) { return --told > 0; }),
+      Stopped);
+  EXPECT_EQ(told, 0);  // at the last time, which is a pass over the rows
+}
+
 TEST_P(EveryEstimator, SaysHowItStoppedAndBoundsWhatItMissed) {
   const ExactProblem problem = three_class_population();
   const RatioEstimate found = estimate(problem.source, {repeated(problem), {}});

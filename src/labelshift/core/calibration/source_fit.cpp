@@ -40,9 +40,9 @@ SourceFit fit_source(CalibrationKind kind, const SourceExamples& source, const E
 }
 
 CalibratedTarget calibrate_and_estimate(const SourceFit& fit, const RatioEstimator& estimator, const Scores& target,
-                                        std::span<const double> weights) {
+                                        std::span<const double> weights, const Observer& observer) {
   CalibratedProbabilities probs = calibrated_view(fit.calibration, target);
-  RatioEstimate estimate = estimator.estimate(fit.summary, {probs.view(), weights});
+  RatioEstimate estimate = estimator.estimate(fit.summary, {probs.view(), weights}, observer);
   return {std::move(probs), std::move(estimate)};
 }
 

@@ -57,7 +57,7 @@ struct CalibratedTarget {
 
 /// The end of every method: calibrates the target and estimates. The scores must outlive the result.
 CalibratedTarget calibrate_and_estimate(const SourceFit& fit, const RatioEstimator& estimator, const Scores& target,
-                                        std::span<const double> weights);
+                                        std::span<const double> weights, const Observer& observer = {});
 
 /// The same for those who want no rows.
 RatioEstimate estimate_ratio(const SourceFit& fit, const RatioEstimator& estimator, const Scores& target);

@@ -35,9 +35,11 @@ RatioEstimate ConfusionEstimator::solve(const SourceSummary& source, const Eigen
           .stopped_by = found.iterations > 0 ? StopReason::kTolerance : StopReason::kClosedForm};
 }
 
-RatioEstimate ConfusionEstimator::estimate(const SourceSummary& source, const TargetSample& target) const {
+RatioEstimate ConfusionEstimator::estimate(const SourceSummary& source, const TargetSample& target,
+                                           const Observer& observer) const {
   confusion(source);
-  const Likelihood likelihood(source.label_prior, target);  // checks the input, and gives Eq. (3) at the answer
+  const Likelihood likelihood(source.label_prior, target,
+                              observer);  // checks the input, and gives Eq. (3) at the answer
   RatioEstimate result = solve(source, predicted_prior(target, soft_));
   result.mean_log_likelihood =
       likelihood.at(source.label_prior.cwiseProduct(result.ratio), Derivatives::kGradient).mean_log_likelihood;

@@ -14,7 +14,8 @@ class ConfusionEstimator : public RatioEstimator {
   explicit ConfusionEstimator(bool soft) : soft_(soft) {}
   bool soft() const { return soft_; }
 
-  RatioEstimate estimate(const SourceSummary& source, const TargetSample& target) const final;
+  RatioEstimate estimate(const SourceSummary& source, const TargetSample& target,
+                         const Observer& observer = {}) const final;
 
   struct Solution {
     Eigen::VectorXd prior;  // (m) q before it is moved to the simplex, with negative entries if noise says so

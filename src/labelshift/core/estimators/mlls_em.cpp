@@ -7,9 +7,10 @@
 
 namespace labelshift {
 
-RatioEstimate MllsEm::estimate(const SourceSummary& source, const TargetSample& target) const {
+RatioEstimate MllsEm::estimate(const SourceSummary& source, const TargetSample& target,
+                               const Observer& observer) const {
   const Eigen::VectorXd& p = source.label_prior;  // (m) p_tr(y)
-  const Likelihood likelihood(p, target);
+  const Likelihood likelihood(p, target, observer);
   RatioEstimate result;
   const auto evaluate = [&](const Eigen::VectorXd& q) {
     ++result.iterations;

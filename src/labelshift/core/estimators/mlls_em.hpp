@@ -14,7 +14,8 @@ struct MllsEmOptions {
 class MllsEm : public RatioEstimator {
  public:
   explicit MllsEm(MllsEmOptions options = {}) : options_(options) {}
-  RatioEstimate estimate(const SourceSummary& source, const TargetSample& target) const override;
+  RatioEstimate estimate(const SourceSummary& source, const TargetSample& target,
+                         const Observer& observer = {}) const override;
 
  private:
   MllsEmOptions options_;

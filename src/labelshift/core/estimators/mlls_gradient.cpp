@@ -31,9 +31,10 @@ constexpr double kFloor = 1e-12;  // share of a class that mlls-sgd has not seen
 
 }  // namespace
 
-RatioEstimate MllsCg::estimate(const SourceSummary& source, const TargetSample& target) const {
+RatioEstimate MllsCg::estimate(const SourceSummary& source, const TargetSample& target,
+                               const Observer& observer) const {
   const Eigen::VectorXd& p = source.label_prior;
-  const Likelihood likelihood(p, target);
+  const Likelihood likelihood(p, target, observer);
   int passes = 0;
   const auto evaluate = [&](const Eigen::VectorXd& q) {
     ++passes;
@@ -88,9 +89,10 @@ RatioEstimate MllsCg::estimate(const SourceSummary& source, const TargetSample& 
   return finish(p, q, value, passes, options_.tolerance);
 }
 
-RatioEstimate MllsSgd::estimate(const SourceSummary& source, const TargetSample& target) const {
+RatioEstimate MllsSgd::estimate(const SourceSummary& source, const TargetSample& target,
+                                const Observer& observer) const {
   const Eigen::VectorXd& p = source.label_prior;
-  const Likelihood likelihood(p, target);
+  const Likelihood likelihood(p, target, observer);
   const MatrixView& f = target.probs;
   const Index n = f.rows();
   const Index m = f.cols();
@@ -108,6 +110,7 @@ RatioEstimate MllsSgd::estimate(const SourceSummary& source, const TargetSample&
   double steps = 0.0;
   const double steps_per_epoch = std::ceil(static_cast<double>(n) / options_.batch);
   for (int epoch = 0; epoch < options_.epochs; ++epoch) {
+    tell(observer, kEstimating);
     for (std::size_t i = order.size() - 1; i > 0; --i)
       std::swap(order[i], order[static_cast<std::size_t>(rng.below(static_cast<std::int64_t>(i) + 1))]);
     for (Index first = 0; first < n; first += options_.batch) {

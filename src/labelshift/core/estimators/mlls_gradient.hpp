@@ -16,7 +16,8 @@ struct MllsCgOptions {
 class MllsCg : public RatioEstimator {
  public:
   explicit MllsCg(MllsCgOptions options = {}) : options_(options) {}
-  RatioEstimate estimate(const SourceSummary& source, const TargetSample& target) const override;
+  RatioEstimate estimate(const SourceSummary& source, const TargetSample& target,
+                         const Observer& observer = {}) const override;
 
  private:
   MllsCgOptions options_;
@@ -34,7 +35,8 @@ struct MllsSgdOptions {
 class MllsSgd : public RatioEstimator {
  public:
   explicit MllsSgd(MllsSgdOptions options = {}) : options_(options) {}
-  RatioEstimate estimate(const SourceSummary& source, const TargetSample& target) const override;
+  RatioEstimate estimate(const SourceSummary& source, const TargetSample& target,
+                         const Observer& observer = {}) const override;
 
  private:
   MllsSgdOptions options_;

@@ -209,9 +209,10 @@ void climb(const Likelihood& likelihood, const PenaltyTerm& penalty, double tole
 
 }  // namespace
 
-RatioEstimate MllsSqp::estimate(const SourceSummary& source, const TargetSample& target) const {
+RatioEstimate MllsSqp::estimate(const SourceSummary& source, const TargetSample& target,
+                                const Observer& observer) const {
   const Eigen::VectorXd& p = source.label_prior;
-  const Likelihood likelihood(p, target);
+  const Likelihood likelihood(p, target, observer);
   const double n = effective_rows(target.weights, target.probs.rows());
   const double scale_one = options_.penalty == Penalty::kL1 ? 1.0 / n : 0.5 / n;
   const double strength = options_.strength.value_or(scale_one);

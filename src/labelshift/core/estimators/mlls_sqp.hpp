@@ -27,7 +27,8 @@ struct MllsSqpOptions {
 class MllsSqp : public RatioEstimator {
  public:
   explicit MllsSqp(MllsSqpOptions options = {}) : options_(options) {}
-  RatioEstimate estimate(const SourceSummary& source, const TargetSample& target) const override;
+  RatioEstimate estimate(const SourceSummary& source, const TargetSample& target,
+                         const Observer& observer = {}) const override;
 
  private:
   MllsSqpOptions options_;

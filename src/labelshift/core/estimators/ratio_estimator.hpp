@@ -4,7 +4,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
+#include "labelshift/core/base/observer.hpp"
 #include "labelshift/core/likelihood/scores.hpp"
 
 namespace labelshift {
@@ -40,11 +42,16 @@ struct RatioEstimate {
   StopReason stopped_by = StopReason::kIterationLimit;  // not converging is an outcome, not an error
 };
 
+/// What observers of an estimator are told.
+inline constexpr std::string_view kEstimating = "estimating";
+
 class RatioEstimator {
  public:
   virtual ~RatioEstimator() = default;
-  /// Row j of target.probs is f(x_j). Throws Error{kInput} if the source and the target do not fit each other.
-  virtual RatioEstimate estimate(const SourceSummary& source, const TargetSample& target) const = 0;
+  /// Row j of target.probs is f(x_j). Throws Error{kInput} if the source and the target do not fit each other, Stopped
+  /// if the observer says so, which is told at every pass over the rows.
+  virtual RatioEstimate estimate(const SourceSummary& source, const TargetSample& target,
+                                 const Observer& observer = {}) const = 0;
 };
 
 /// "tolerance", "iteration-limit", "rounding" or "closed-form".

@@ -7,6 +7,7 @@
 #include <limits>
 #include <thread>
 #include <type_traits>
+#include <utility>
 
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/parallel.hpp"
@@ -70,8 +71,8 @@ void score_rows(const LikelihoodKernel& kernel, const MatrixView& rows, const do
 
 }  // namespace
 
-Likelihood::Likelihood(const Eigen::VectorXd& label_prior, const TargetSample& target)
-    : label_prior_(label_prior), target_(target) {
+Likelihood::Likelihood(const Eigen::VectorXd& label_prior, const TargetSample& target, Observer observer)
+    : label_prior_(label_prior), target_(target), observer_(std::move(observer)) {
   if (label_prior.size() != target.probs.cols())
     throw Error(ErrorKind::kInput,
                 fmt::format("the source prior has {} classes, the target probabilities have {} columns",
@@ -99,11 +100,12 @@ Eigen::MatrixXd Likelihood::score_covariance(const Eigen::VectorXd& target_prior
 }
 
 Likelihood Likelihood::every(Index step) const {
-  return Likelihood(Unchecked{}, label_prior_, {target_.probs.every(step), target_.weights}, weight_stride_ * step);
+  return Likelihood(Unchecked{}, *this, {target_.probs.every(step), target_.weights}, weight_stride_ * step);
 }
 
 LikelihoodValue Likelihood::pass(const Eigen::VectorXd& target_prior, Derivatives derivatives, Weighting weighting,
                                  unsigned threads) const {
+  tell(observer_, kEstimating);
   const MatrixView& f = target_.probs;                                    // (n, m)
   const Eigen::VectorXd r = target_prior.array() / label_prior_.array();  // (m)
   const Index m = classes();

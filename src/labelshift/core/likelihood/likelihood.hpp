@@ -27,8 +27,9 @@ class Likelihood {
  public:
   static constexpr Index kParallelElements = 10'000'000;
 
-  /// Throws Error{kInput} if the target does not fit the source. Keeps references.
-  Likelihood(const Eigen::VectorXd& label_prior, const TargetSample& target);
+  /// Throws Error{kInput} if the target does not fit the source. Keeps references. The observer is told at every pass,
+  /// which throws Stopped if it says so.
+  Likelihood(const Eigen::VectorXd& label_prior, const TargetSample& target, Observer observer = {});
 
   Index rows() const { return target_.probs.rows(); }
   Index classes() const { return label_prior_.size(); }
@@ -50,13 +51,14 @@ class Likelihood {
  private:
   enum class Weighting { kPlain, kSquared };
   struct Unchecked {};
-  Likelihood(Unchecked, const Eigen::VectorXd& label_prior, const TargetSample& target, Index weight_stride)
-      : label_prior_(label_prior), target_(target), weight_stride_(weight_stride) {}
+  Likelihood(Unchecked, const Likelihood& whole, const TargetSample& target, Index weight_stride)
+      : label_prior_(whole.label_prior_), target_(target), observer_(whole.observer_), weight_stride_(weight_stride) {}
   LikelihoodValue pass(const Eigen::VectorXd& target_prior, Derivatives derivatives, Weighting weighting,
                        unsigned threads) const;
 
   Eigen::VectorXd label_prior_;  // (m)
   TargetSample target_;
+  Observer observer_;
   Index weight_stride_ = 1;  // weights of row j are at j * weight_stride_
 };
 
