@@ -64,6 +64,18 @@ TEST(LabelShiftReport, DrawsTheMixUnderItsVerdict) {
   EXPECT_THAT(prior_plot(plot), HasSubstr("&lt;dog&gt;"));
 }
 
+TEST(LabelShiftReport, FitsWhereThatWasTestedAndNotRejected) {
+  LabelShiftReport report = small_report();
+  EXPECT_FALSE(label_shift_fits(report));
+  report.result.fit_test = {.statistic = 1.0, .p_value = 0.25, .degrees_of_freedom = 1.0};
+  EXPECT_TRUE(label_shift_fits(report));
+  report.result.source_evidence = SourceEvidence{.nll = 1.0, .nll_error = 0.1, .prior_entropy = 1.0};
+  EXPECT_FALSE(label_shift_fits(report));  // the source tells nothing
+  report.result.source_evidence.reset();
+  report.result.fit_test->p_value = 0.01;
+  EXPECT_FALSE(label_shift_fits(report));
+}
+
 TEST(LabelShiftReport, WarnsOfWhatMakesItWorthLittleAndNamesARemedy) {
   LabelShiftReport report = small_report();
   EXPECT_TRUE(result_warnings(report).empty());

@@ -71,6 +71,17 @@ TEST(WatchReport, IsALineOfJson) {
   EXPECT_EQ(json["fit_test"]["p_value"], 0.25);
 }
 
+TEST(WatchReport, DrawsTheMixUnderItsVerdict) {
+  const PriorPlot plot = watch_plot(small_report());
+  EXPECT_THAT(plot.subtitles, testing::ElementsAre("After 12 rows: the label mix has moved."));
+  EXPECT_EQ(plot.classes[0], "cat");
+  EXPECT_EQ(plot.source_prior, Eigen::Vector2d(0.5, 0.5));
+  EXPECT_EQ(plot.target_prior, Eigen::Vector2d(0.25, 0.75));
+  EXPECT_EQ(plot.target_prior_low, Eigen::Vector2d(0.2, 0.7));
+  EXPECT_EQ(plot.target_prior_high, Eigen::Vector2d(0.3, 0.8));
+  EXPECT_EQ(plot.level, 0.9);
+}
+
 TEST(WatchReport, IsAnAlarmWhereAnythingHasChanged) {
   WatchReport report;
   for (const Finding finding : {Finding::kDoesNotFit, Finding::kMoved}) {

@@ -11,6 +11,7 @@
 #include "labelshift/cli/input.hpp"
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/correction.hpp"
 #include "labelshift/core/likelihood/sample_summary.hpp"
 #include "labelshift/data/files/matrix_writer.hpp"
 #include "labelshift/data/files/text_lines.hpp"
@@ -42,33 +43,24 @@ Adaptation write_rows(const AdaptOptions& options, const Input& input, const Lab
   const Scores target = input.target->scores();
   const Index n = target.rows();
   const Index m = target.cols();
-  const Calibration calibration =
-      correct && result.calibration_fit ? result.calibration_fit->calibration : Calibration::identity(m);
+  const Correction correction = correct ? Correction::of(result) : Correction::none(m);
   const DeferInterrupt interrupt;  // outlives the writer, which takes a half-written file away
   std::optional<MatrixWriter> writer;
   if (!options.output_probs.empty())
     writer.emplace(
         options.output_probs,
         MatrixWriter::Layout{.rows = n, .cols = m, .float32 = is_float32(target), .column_names = input.class_names});
-  Adaptation adapted{.corrected = correct, .rows = n};
+  Adaptation adapted;
   std::vector<int> labels;
   if (!options.output_labels.empty()) labels.reserve(static_cast<std::size_t>(n));
-  RowMajorMatrix<double> calibrated(kRows, m);
   RowMajorMatrix<double> corrected(kRows, m);
   for (Index first = 0; first < n && !interrupt.requested(); first += kRows) {
     const Index count = std::min(kRows, n - first);
     progress.show("correcting", static_cast<double>(first) / static_cast<double>(n));
-    apply_calibration(calibration, target, first, calibrated.topRows(count));
-    if (correct) adapt_rows(calibrated, result.estimate.ratio, result.target_prior, 0, corrected.topRows(count));
-    const MatrixView rows = MatrixView(correct ? corrected : calibrated).middle_rows(0, count);
+    correction.apply(target, first, corrected.topRows(count), adapted);
+    const MatrixView rows = MatrixView(corrected).middle_rows(0, count);
     if (writer) writer->append(rows);
-    for (Index i = 0; i < count; ++i) {
-      const int label = arg_max(rows, i);
-      const int said = arg_max(target, first + i);
-      if (label != said) ++adapted.changed;
-      if (arg_max(calibrated, i) != said) ++adapted.changed_by_calibration;
-      if (!options.output_labels.empty()) labels.push_back(label);
-    }
+    for (Index i = 0; i < count && !options.output_labels.empty(); ++i) labels.push_back(arg_max(rows, i));
   }
   if (interrupt.requested()) return adapted;  // to nobody: the signal ends the process first
   // Both files are on the disk before the first takes its name, so that a full disk leaves neither.
@@ -124,9 +116,8 @@ void adapt(const AdaptOptions& options) {
                           .warnings = input.warnings};
   if (const auto warning = warning_of_names(options, input)) report.warnings.push_back(*warning);
   report.result = analyse_label_shift(input.problem(), report.options, showing(*progress));
-  const Finding finding = verdict_on(report.result, report.classes).finding;
-  const bool fits = report.result.fit_test && finding != Finding::kDoesNotFit && finding != Finding::kWrongSource;
-  report.adaptation = write_rows(options, input, report.result, fits || !options.if_fits, *progress);
+  const bool is_wanted = !options.if_fits || label_shift_fits(report);
+  report.adaptation = write_rows(options, input, report.result, is_wanted, *progress);
   progress.reset();
   add_warnings(report);
   for (const std::string& warning : report.warnings) warn(warning);

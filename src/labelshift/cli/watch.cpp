@@ -12,9 +12,8 @@
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/base/observer.hpp"
-#include "labelshift/core/inference/incremental.hpp"
 #include "labelshift/core/likelihood/renormalise.hpp"
-#include "labelshift/core/likelihood/sample_summary.hpp"
+#include "labelshift/core/stream.hpp"
 #include "labelshift/data/files/csv_reader.hpp"
 #include "labelshift/report/label_shift_report.hpp"
 #include "labelshift/report/watch_report.hpp"
@@ -46,43 +45,15 @@ class Watch {
         classes_(input.shown_names()),
         source_header_(input.source->class_names()),
         tables_(input.tables),
+        stream_(*input.source_examples(), input.source_prior, input.class_names,
+                {.incremental = {.estimator = options.estimator.estimator,
+                                 .settings = estimator_settings(options.estimator, 0),
+                                 .half_life = options.half_life,
+                                 .level = options.level},
+                 .calibration = options.estimator.calibration,
+                 .smoothing = options.estimator.smoothing}),
         pending_(kBatch, input.classes()) {
-    SourceExamples source = *input.source_examples();
-    const std::vector<Index> unseen = unseen_classes(source.labels, source.weights, input.classes());
-    const std::string calibration = possible_calibration(options.estimator.calibration, unseen);
-    if (input.source_prior) check_unseen(unseen, input.class_names, calibration, options.estimator.estimator);
-    std::optional<std::vector<double>> weights;
-    if (input.source_prior && unseen.empty())
-      weights = weights_for_prior(*input.source_prior, source.labels, source.weights);
-    if (weights) source.weights = *weights;
-    why_untested_ = why_fit_is_untested(unseen, classes_);
-    needs_calibrated_ = !unseen.empty();
-    source_prior_ = input.source_prior ? *input.source_prior
-                                       : label_prior(source.labels, source.weights, input.classes(),
-                                                     options.estimator.smoothing, input.class_names);
-    const std::vector<CalibrationKind> kinds = calibration_kinds(calibration);
-    const CalibrationChoice choice = choose_calibration(kinds, source.scores, source.labels, source.weights);
-    const SourceEvidence evidence = source_evidence(source, choice);
-    if (const auto warning = source_warning(evidence, classes_)) warn(*warning);
-    unusable_source_ = unusable_source(evidence);
-    CalibrationFit fit = fit_candidate(choice.for_estimate(), source);
-    if (kinds.size() > 1 && !input.source_prior) match_prior(source_prior_, source.scores, source.weights, fit);
-    calibration_ = fit.calibration;
-    const CalibratedProbabilities raw = uncalibrated(source.scores);
-    std::optional<Moments> source_moments;
-    std::optional<LabelShiftFitTest> fit_test;
-    if (unseen.empty()) {  // else the source is no sample to compare with
-      source_moments.emplace().add(raw.view(), source.weights);
-      fit_test.emplace(SourceSample{raw.view(), source.labels, source.weights});
-    }
-    estimator_ = std::make_unique<IncrementalEstimator>(
-        summarise_with(calibration_, source, source_prior_).summary, source_moments,
-        IncrementalOptions{.estimator = options.estimator.estimator,
-                           .settings = estimator_settings(options.estimator, 0),
-                           .half_life = options.half_life,
-                           .level = options.level,
-                           .prior_is_estimated = !input.source_prior},
-        std::move(fit_test));
+    if (const auto warning = source_warning(stream_.source_evidence(), classes_)) warn(*warning);
   }
 
   /// A row from the line that `place` names; throws Error{kInput} and has not added it if it is not what it should be.
@@ -113,25 +84,15 @@ class Watch {
     tables.push_back(another);
     return tables;
   }
-  Index classes() const { return source_prior_.size(); }
-  double rows() const { return estimator_->rows() + static_cast<double>(pending_rows_); }
+  Index classes() const { return stream_.source_prior().size(); }
+  double rows() const { return stream_.rows() + static_cast<double>(pending_rows_); }
   std::int64_t skipped_lines() const { return skipped_lines_; }
   const std::string& first_skipped() const { return first_skipped_; }
 
   /// Prints the current answer.
   void look() {
     flush();
-    WatchReport report{.classes = classes_,
-                       .source_prior = source_prior_,
-                       .state = estimator_->current(),
-                       .level = options_.level,
-                       .skipped_lines = skipped_lines_};
-    report.verdict = judge({.shift_test = report.state.shift_test,
-                            .fit_test = report.state.fit_test,
-                            .why_untested = why_untested_,
-                            .needs_calibrated = needs_calibrated_,
-                            .unusable_source = unusable_source_,
-                            .level = options_.alarm});
+    const WatchReport report = watch_report(stream_, classes_, options_.alarm, skipped_lines_);
     if (options_.format == "json")
       print_json(watch_json(report));
     else if (options_.format == "csv")
@@ -141,15 +102,10 @@ class Watch {
   }
 
  private:
-  static CalibratedProbabilities uncalibrated(const Scores& scores) {
-    return calibrated_view(Calibration::identity(scores.cols()), scores);
-  }
-
   /// Adds the pending rows together, which is faster than one by one.
   void flush() {
     if (pending_rows_ == 0) return;
-    const Scores scores = Scores::known(MatrixView(pending_).middle_rows(0, pending_rows_), options_.input.logits);
-    estimator_->add(apply_calibration(calibration_, scores).view(), uncalibrated(scores).view());
+    stream_.add(Scores::known(MatrixView(pending_).middle_rows(0, pending_rows_), options_.input.logits));
     pending_rows_ = 0;
   }
 
@@ -157,12 +113,7 @@ class Watch {
   std::vector<std::string> classes_;
   std::vector<std::string> source_header_;
   std::vector<TableColumns> tables_;
-  std::string why_untested_;       // why there is no fit test where there is none
-  bool needs_calibrated_ = false;  // whether the shift test holds only for calibrated probabilities
-  std::string unusable_source_;
-  Calibration calibration_;
-  Eigen::VectorXd source_prior_;
-  std::unique_ptr<IncrementalEstimator> estimator_;
+  LabelShiftStream stream_;
   RowMajorMatrix<double> pending_;  // rows checked but not yet added, as they came
   Index pending_rows_ = 0;
   std::int64_t skipped_lines_ = 0;

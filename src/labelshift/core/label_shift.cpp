@@ -24,14 +24,10 @@ void check(const LabelShiftProblem& problem, const LabelShiftOptions& options) {
   check_weights(problem.target_weights, problem.target.rows(), "target weights");
   if (!problem.source && !problem.source_prior)
     throw Error(ErrorKind::kUsage, "nothing is known of the source: give its probabilities and labels, or its prior");
-  if (problem.source) {
-    const SourceExamples& source = *problem.source;
-    if (source.scores.cols() != m)
-      throw Error(ErrorKind::kInput, fmt::format("the target has {} columns, the source {}; both must have one a class",
-                                                 m, source.scores.cols()));
-    check_labels(source.labels, source.scores.rows(), m, "source labels");
-    check_weights(source.weights, source.scores.rows(), "source weights");
-  }
+  if (problem.source && problem.source->scores.cols() != m)
+    throw Error(ErrorKind::kInput, fmt::format("the target has {} columns, the source {}; both must have one a class",
+                                               m, problem.source->scores.cols()));
+  if (problem.source) check_source(*problem.source);
   if (problem.source_prior && problem.source_prior->size() != m)
     throw Error(ErrorKind::kInput,
                 fmt::format("the source prior has {} classes, the target {} columns", problem.source_prior->size(), m));
@@ -40,13 +36,7 @@ void check(const LabelShiftProblem& problem, const LabelShiftOptions& options) {
   if (options.bootstrap != 0 && options.bootstrap < kLeastReplicates)
     throw Error(ErrorKind::kUsage, fmt::format("{} bootstrap replicates make no interval; ask for {} or more",
                                                options.bootstrap, kLeastReplicates));
-  if (problem.source_prior && options.smoothing > 0.0)
-    throw Error(ErrorKind::kUsage, "smoothing is for a source prior that is counted, not for one that is given");
-  constexpr double kMostSmoothing = 1e12;  // at which nothing is left of what was counted
-  if (!(options.smoothing >= 0.0 && options.smoothing <= kMostSmoothing))
-    throw Error(
-        ErrorKind::kUsage,
-        fmt::format("smoothing is {}, expected a number of examples from 0 to 1e12; 1 is common", options.smoothing));
+  check_smoothing(options.smoothing, problem.source_prior.has_value());
 }
 
 /// The tests compare raw predictions: a calibration fitted on the source fits the source better than the target, which
@@ -250,6 +240,20 @@ Intervals resample(const LabelShiftProblem& problem, const LabelShiftOptions& op
 }
 
 }  // namespace
+
+void check_source(const SourceExamples& source) {
+  check_labels(source.labels, source.scores.rows(), source.scores.cols(), "source labels");
+  check_weights(source.weights, source.scores.rows(), "source weights");
+}
+
+void check_smoothing(double smoothing, bool prior_is_given) {
+  if (prior_is_given && smoothing > 0.0)
+    throw Error(ErrorKind::kUsage, "smoothing is for a source prior that is counted, not for one that is given");
+  constexpr double kMostSmoothing = 1e12;  // at which nothing is left of what was counted
+  if (!(smoothing >= 0.0 && smoothing <= kMostSmoothing))
+    throw Error(ErrorKind::kUsage,
+                fmt::format("smoothing is {}, expected a number of examples from 0 to 1e12; 1 is common", smoothing));
+}
 
 std::string possible_calibration(const std::string& calibration, std::span<const Index> unseen) {
   return calibration == kAutoCalibration && !unseen.empty() ? "none" : calibration;

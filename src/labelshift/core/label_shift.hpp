@@ -74,6 +74,12 @@ struct LabelShiftResult {
   std::optional<ErrorBoundTerms> bound_terms;
 };
 
+/// Throws Error{kInput} if labels or weights do not fit the scores.
+void check_source(const SourceExamples& source);
+
+/// Throws Error{kUsage} if so much cannot be added to the class counts of the source.
+void check_smoothing(double smoothing, bool prior_is_given);
+
 /// `calibration`, or "none" for "auto" where the source has no example of a class: no kind can be judged there.
 std::string possible_calibration(const std::string& calibration, std::span<const Index> unseen);
 

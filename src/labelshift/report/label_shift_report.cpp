@@ -270,6 +270,11 @@ std::string verdict_line(const LabelShiftReport& report) {
   return fmt::format("Verdict: {}.", verdict_on(report.result, report.classes).text);
 }
 
+bool label_shift_fits(const LabelShiftReport& report) {
+  const Finding finding = verdict_on(report.result, report.classes).finding;
+  return report.result.fit_test && finding != Finding::kDoesNotFit && finding != Finding::kWrongSource;
+}
+
 std::vector<Warning> result_warnings(const LabelShiftReport& report) {
   const LabelShiftOptions& options = report.options;
   const LabelShiftResult& result = report.result;

@@ -5,20 +5,13 @@
 #include <vector>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/correction.hpp"
 #include "labelshift/core/label_shift.hpp"
 #include "labelshift/report/prior_plot.hpp"
 #include "labelshift/report/table.hpp"
 #include "labelshift/report/verdict.hpp"
 
 namespace labelshift {
-
-/// What became of the target's predictions.
-struct Adaptation {
-  bool corrected = true;  // else they were left alone
-  Index rows = 0;
-  Index changed = 0;                 // rows whose most probable class is another than the classifier's
-  Index changed_by_calibration = 0;  // rows where it would be another after the calibration alone
-};
 
 /// A result and what it was asked for with.
 struct LabelShiftReport {
@@ -52,6 +45,9 @@ Verdict verdict_on(const LabelShiftResult& result, const std::vector<std::string
 
 /// The verdict as a sentence.
 std::string verdict_line(const LabelShiftReport& report);
+
+/// Whether the label-shift assumption was tested and was not rejected: predictions can be corrected.
+bool label_shift_fits(const LabelShiftReport& report);
 
 /// Warnings about the result itself and what was made of it: what makes it worth little, and what to do about it.
 std::vector<Warning> result_warnings(const LabelShiftReport& report);

@@ -18,6 +18,22 @@ bool WatchReport::is_alarm() const {
   return verdict.finding == Finding::kMoved || verdict.finding == Finding::kDoesNotFit;
 }
 
+WatchReport watch_report(const LabelShiftStream& stream, const std::vector<std::string>& classes, double alarm,
+                         std::int64_t skipped_lines) {
+  WatchReport report{.classes = classes,
+                     .source_prior = stream.source_prior(),
+                     .state = stream.current(),
+                     .level = stream.level(),
+                     .skipped_lines = skipped_lines};
+  report.verdict = judge({.shift_test = report.state.shift_test,
+                          .fit_test = report.state.fit_test,
+                          .why_untested = why_fit_is_untested(stream.unseen(), classes),
+                          .needs_calibrated = !stream.unseen().empty(),
+                          .unusable_source = unusable_source(stream.source_evidence()),
+                          .level = alarm});
+  return report;
+}
+
 Table watch_table(const WatchReport& report) {
   Table table = class_table(report);
   const auto add = [&](std::size_t at, const Column& column, const Cell& cell) {
@@ -61,6 +77,17 @@ std::string watch_json(const WatchReport& report) {
   json["verdict_text"] = report.verdict.text;
   json["alarm"] = report.is_alarm();
   return json_line(json) + '\n';
+}
+
+PriorPlot watch_plot(const WatchReport& report) {
+  return {.title = "Label mix of source and target",
+          .subtitles = {fmt::format("After {} rows: {}.", report.state.rows, report.verdict.text)},
+          .classes = report.classes,
+          .source_prior = report.source_prior,
+          .target_prior = report.state.target_prior,
+          .target_prior_low = report.state.intervals.prior_low,
+          .target_prior_high = report.state.intervals.prior_high,
+          .level = report.level};
 }
 
 }  // namespace labelshift

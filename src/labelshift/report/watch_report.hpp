@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "labelshift/core/inference/incremental.hpp"
+#include "labelshift/core/stream.hpp"
+#include "labelshift/report/prior_plot.hpp"
 #include "labelshift/report/table.hpp"
 #include "labelshift/report/verdict.hpp"
 
@@ -24,6 +25,10 @@ struct WatchReport {
   bool is_alarm() const;
 };
 
+/// A look at a stream now. `alarm` is the level of both tests.
+WatchReport watch_report(const LabelShiftStream& stream, const std::vector<std::string>& classes, double alarm,
+                         std::int64_t skipped_lines = 0);
+
 /// A row for each class, with all that is known of this look in every row, so that the tables of several looks can
 /// follow each other.
 Table watch_table(const WatchReport& report);
@@ -33,5 +38,8 @@ std::string watch_text(const WatchReport& report);
 
 /// Everything there is in one line, for programs.
 std::string watch_json(const WatchReport& report);
+
+/// Source mix, target mix and intervals under the verdict.
+PriorPlot watch_plot(const WatchReport& report);
 
 }  // namespace labelshift
