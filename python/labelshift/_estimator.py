@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,15 @@ from labelshift._result import LabelShiftResult, warn
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from typing_extensions import Self
+
+
+def _number(name: str, value: Any, kind: type = Real, most: float = float("inf")) -> Any:
+    """An argument as the compiled module takes it; the library checks what is more than a type and a range."""
+    if isinstance(value, kind) and 0 <= value <= most:
+        return value
+    expected = "a whole number" if kind is Integral else "a number"
+    limits = f"from 0 to {most}" if most < float("inf") else "that is not negative"
+    raise LabelShiftError(f"{name} is {value!r}, expected {expected} {limits}")
 
 
 class LabelShiftEstimator(BaseEstimator):
@@ -221,8 +231,8 @@ class LabelShiftEstimator(BaseEstimator):
             self._stream = _core.follow(
                 **self._source,
                 **self._how(),
-                half_life=float(self.half_life),
-                alarm=float(self.alarm),
+                half_life=_number("half_life", self.half_life),
+                alarm=_number("alarm", self.alarm, most=1.0),
             )
             warn(self._stream.warnings())
         self._stream.add(probs, self.logits)
@@ -234,8 +244,8 @@ class LabelShiftEstimator(BaseEstimator):
             **self._how(),
             target_probs=target_probs,
             target_weights=_arrays.weights(target_weights),
-            bootstrap=int(self.bootstrap),
-            seed=int(self.seed),
+            bootstrap=int(_number("bootstrap", self.bootstrap, Integral, 10**9)),
+            seed=int(_number("seed", self.seed, Integral, 2**64 - 1)),
             bound_terms=bool(self.bound_terms),
         )
 
@@ -244,11 +254,11 @@ class LabelShiftEstimator(BaseEstimator):
             "classes": [str(name) for name in self.classes_],
             "named": self._names_of_columns is not None,
             "logits": bool(self.logits),
-            "estimator": self.estimator,
+            "estimator": str(self.estimator),
             "settings": {str(name): str(value) for name, value in (self.settings or {}).items()},
-            "calibration": self.calibration,
-            "level": float(self.level),
-            "smoothing": float(self.smoothing),
+            "calibration": str(self.calibration),
+            "level": _number("level", self.level, most=1.0),
+            "smoothing": _number("smoothing", self.smoothing),
         }
 
     def _target(self, target_probs: ArrayLike) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What the documents say is what happens: doctests of the package, docs/python.md and examples/coming-from-*.md.
+"""What the documents say is what happens: doctests of the package, and the Python of documents.
 
 In a document a block marked python is run, in a namespace that the blocks of that document share, and one marked sh by
 the shell. A block marked text right after it is what it prints; "..." there stands for anything.
@@ -21,7 +21,7 @@ from conftest import ROOT
 import labelshift
 
 MODULES = [labelshift.__name__] + [f"labelshift.{module.name}" for module in pkgutil.iter_modules(labelshift.__path__)]
-DOCUMENTS = ["docs/python.md", "examples/coming-from-quapy.md", "examples/coming-from-abstention.md"]
+DOCUMENTS = ["README.md", "docs/python.md"] + [f"examples/coming-from-{name}.md" for name in ("quapy", "abstention")]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
