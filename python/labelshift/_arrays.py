@@ -39,6 +39,13 @@ def weights(values: Any) -> np.ndarray | None:
     return None if values is None else as_numbers(values)
 
 
+def like(values: Any, rows: np.ndarray) -> Any:
+    """Other rows for those of a frame, as a frame."""
+    if not hasattr(values, "columns") or not hasattr(values, "index"):
+        return rows
+    return type(values)(rows, index=values.index, columns=values.columns)
+
+
 def frame_columns(values: Any) -> list[Any] | None:
     """The names of a frame's columns, unless they are the numbers that pandas gives where there are none."""
     columns = getattr(values, "columns", None)

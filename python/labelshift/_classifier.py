@@ -68,7 +68,7 @@ class LabelShiftClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.shift = shift
         self.cv = cv
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fits the classifier on all examples, and learns from held-out ones how right it is."""
         if y is None:
             raise LabelShiftError("a classifier requires y to be passed, but the target y is None; give labels of X")

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-def _number(name: str, value: Any, kind: type = Real, most: float = float("inf")) -> Any:
+def _number(name: str, value: Any, kind: type = Real, most: float = float("inf")) -> float:
     """An argument as the compiled module takes it; the library checks what is more than a type and a range."""
-    if isinstance(value, kind) and 0 <= value <= most:
+    is_kind = isinstance(value, kind)
+    if is_kind and 0 <= value <= most:
         return value
     expected = "a whole number" if kind is Integral else "a number"
     limits = f"from 0 to {most}" if most < float("inf") else "that is not negative"
@@ -114,6 +115,10 @@ class LabelShiftEstimator(BaseEstimator):
         self.half_life = half_life
         self.alarm = alarm
 
+    result_: LabelShiftResult
+    classes_: list[Any]
+    n_features_in_: int
+
     def fit(
         self,
         source_probs: ArrayLike | None = None,
@@ -145,15 +150,16 @@ class LabelShiftEstimator(BaseEstimator):
         weights = _arrays.weights(source_weights)
         _core.check_fitted(probs=probs, labels=labels, weights=weights, logits=self.logits)
         prior = None if source_prior is None else _arrays.as_numbers(source_prior)
-        self._source = {
+        self._source: dict[str, Any] = {
             "source_probs": probs,
             "source_labels": labels,
             "source_weights": weights,
             "source_prior": prior,
         }
-        self._stream = None
+        self._stream: _core.Stream | None = None
         self._names_of_columns = names
-        self.n_features_in_ = int(prior.size if probs is None else probs.shape[1])
+        of_a_row: Any = prior if probs is None else probs[0]
+        self.n_features_in_ = int(of_a_row.size)
         self.classes_ = list(range(self.n_features_in_)) if names is None else names
         return self
 
@@ -198,9 +204,7 @@ class LabelShiftEstimator(BaseEstimator):
         self.result_ = LabelShiftResult(report)
         self._correction = report.correction()
         warn(self.result_.warnings)
-        if hasattr(target_probs, "columns") and hasattr(target_probs, "index"):
-            return type(target_probs)(corrected, index=target_probs.index, columns=target_probs.columns)
-        return corrected
+        return _arrays.like(target_probs, corrected)
 
     def correct(self, probs: ArrayLike) -> np.ndarray:
         """Other rows (n, m), corrected for the mix that `adapt` found last."""

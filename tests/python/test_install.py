@@ -1,7 +1,7 @@
 """pip installs the package in a virtual environment, without a network.
 
 The compiled part is taken from the build under test where there is one (LABELSHIFT_BUILD), since building core again
-takes minutes; `tests/deep python_install` builds it.
+takes minutes; `tests/deep python` builds it.
 """
 
 import os
