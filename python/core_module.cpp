@@ -249,7 +249,6 @@ class Look {
   std::string json() const { return watch_json(report_); }
   std::string text() const { return watch_text(report_); }
   std::string svg() const { return prior_plot(watch_plot(report_)); }
-  std::vector<std::string> warnings() const { return {}; }
 
  private:
   WatchReport report_;
@@ -343,11 +342,15 @@ std::unique_ptr<Stream> follow(const py::array& source_probs, const Labels& sour
 void check_fitted(const std::optional<py::array>& probs, const std::optional<Labels>& labels,
                   const std::optional<Numbers>& weights, bool logits) {
   const Source source(probs, labels, weights, {}, {}, logits);
-  if (const auto examples = source.examples()) check_source(*examples);
+  without_gil([&](const Observer&) {
+    if (const auto examples = source.examples()) check_source(*examples);
+  });
 }
 
 py::array renormalise(const py::array& probs) {
-  const CalibratedProbabilities rows = renormalise_rows(view_of(probs), "probabilities");
+  const MatrixView view = view_of(probs);
+  const CalibratedProbabilities rows =
+      without_gil([&](const Observer&) { return renormalise_rows(view, "probabilities"); });
   return std::visit([](const auto& values) { return py::array(py::cast(values)); }, rows.values);
 }
 
@@ -423,11 +426,7 @@ PYBIND11_MODULE(_core, module) {
       .def("warnings", &Report::warnings)
       .def("correction", &Report::correction)
       .def("correct", &Report::correct);
-  py::class_<Look>(module, "Look")
-      .def("json", &Look::json)
-      .def("text", &Look::text)
-      .def("svg", &Look::svg)
-      .def("warnings", &Look::warnings);
+  py::class_<Look>(module, "Look").def("json", &Look::json).def("text", &Look::text).def("svg", &Look::svg);
   py::class_<Stream>(module, "Stream")
       .def("add", &Stream::add)
       .def("look", &Stream::look)
