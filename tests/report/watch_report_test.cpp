@@ -73,7 +73,7 @@ TEST(WatchReport, IsALineOfJson) {
 
 TEST(WatchReport, DrawsTheMixUnderItsVerdict) {
   const PriorPlot plot = watch_plot(small_report());
-  EXPECT_THAT(plot.subtitles, testing::ElementsAre("After 12 rows: the label mix has moved."));
+  EXPECT_THAT(plot.subtitles, testing::ElementsAre("After 12 rows", "Verdict: the label mix has moved."));
   EXPECT_EQ(plot.classes[0], "cat");
   EXPECT_EQ(plot.source_prior, Eigen::Vector2d(0.5, 0.5));
   EXPECT_EQ(plot.target_prior, Eigen::Vector2d(0.25, 0.75));

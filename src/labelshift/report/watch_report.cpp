@@ -80,14 +80,15 @@ std::string watch_json(const WatchReport& report) {
 }
 
 PriorPlot watch_plot(const WatchReport& report) {
-  return {.title = "Label mix of source and target",
-          .subtitles = {fmt::format("After {} rows: {}.", report.state.rows, report.verdict.text)},
-          .classes = report.classes,
-          .source_prior = report.source_prior,
-          .target_prior = report.state.target_prior,
-          .target_prior_low = report.state.intervals.prior_low,
-          .target_prior_high = report.state.intervals.prior_high,
-          .level = report.level};
+  return {
+      .title = "Label mix of source and target",
+      .subtitles = {fmt::format("After {} rows", report.state.rows), fmt::format("Verdict: {}.", report.verdict.text)},
+      .classes = report.classes,
+      .source_prior = report.source_prior,
+      .target_prior = report.state.target_prior,
+      .target_prior_low = report.state.intervals.prior_low,
+      .target_prior_high = report.state.intervals.prior_high,
+      .level = report.level};
 }
 
 }  // namespace labelshift
