@@ -214,34 +214,6 @@ INSTANTIATE_TEST_SUITE_P(Engine, ACoordinatorThatIsNotToBeBelieved, testing::Val
 
 // ---- who speaks another language
 
-/// A TCP connection to 127.0.0.1:PORT, on which nothing is awaited for ever.
-class RawConnection {
- public:
-  explicit RawConnection(const std::string& address) {
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1))));
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const timeval patience{kPatience, 0};
-    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    if (::connect(socket_, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0)
-      throw std::runtime_error("nobody listens");
-  }
-  ~RawConnection() { ::close(socket_); }
-  int descriptor() const { return socket_; }
-  void send(std::string_view bytes) const { ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
-  /// Reads on; whether the other end closes it before patience ends.
-  bool is_closed() const {
-    for (char bytes[1000];;) {
-      const ssize_t size = ::recv(socket_, bytes, sizeof bytes, 0);
-      if (size <= 0) return size == 0 || errno == ECONNRESET;
-    }
-  }
-
- private:
-  const int socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-};
-
 /// Shakes hands with at most this version of TLS, and returns what went wrong, 0 if nothing did.
 int handshake_failure(const RawConnection& connection, int version) {
   const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
@@ -277,23 +249,43 @@ TEST_F(GrpcStrangers, WhoSpeakAnOldTlsAreRefusedBeforeAnyCertificateIsLookedAt) 
     EXPECT_NE(handshake_failure(stranger, old), 0);
     EXPECT_TRUE(stranger.is_closed());
   }
-  EXPECT_EQ(lines_.count("certificate"), 0);
+  EXPECT_EQ(engine_->status().refused, 2U);
+  lines_.await_line("refused ipv4:127.0.0.1:");
+  EXPECT_EQ(lines_.count("its certificate"), 0);
   const RawConnection stranger(engine_->address());
   EXPECT_EQ(handshake_failure(stranger, TLS1_2_VERSION), 0);  // so it was the version
   EXPECT_TRUE(stranger.is_closed());
   lines_.await_line("refused a connection: its certificate is missing");
+  EXPECT_EQ(lines_.count("it speaks no newer TLS than 1.1, expected 1.2 or newer"), 2);
+  EXPECT_EQ(lines_.count("refused"), 3) << lines_.all();
   expect_service();
 }
 
-TEST_F(GrpcStrangers, WhoSpeakNoTlsAreRefused) {
-  for (const std::string_view words : {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET / HTTP/1.1\r\nHost: north\r\n\r\n",
-                                       "\x16\x03\x01\xff\xff\x01 not what it says, and long enough to be looked at"}) {
+TEST_F(GrpcStrangers, WhoSpeakNoTlsAreRefusedWithOneLineEach) {
+  constexpr std::string_view kWords[] = {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET / HTTP/1.1\r\nHost: north\r\n\r\n",
+                                         "\x16\x03\x01\xff\xff\x01 not what it says, and long enough to be looked at"};
+  for (const std::string_view words : kWords) {
     const RawConnection stranger(engine_->address());
     stranger.send(words);
     EXPECT_TRUE(stranger.is_closed()) << words;
   }
+  await([&] { return lines_.count("it speaks no TLS; if it is a node, give it its certificate") == 3; },
+        "each was logged");
+  EXPECT_EQ(lines_.count(""), 3) << lines_.all();
+  EXPECT_EQ(engine_->status().refused, 3U);
   EXPECT_FALSE(connected(*engine_, 0));
   expect_service();
+}
+
+TEST_F(GrpcStrangers, WhoSayNothingAreClosedInTimeWithOneLineAndHinderNobody) {
+  engine_.reset();
+  engine_ = make_grpc_engine(
+      {.tls = authority_.coordinator(), .names = {"north"}, .limits = {.handshake = 500ms}, .log = lines_.log()});
+  const RawConnection stranger(engine_->address());
+  expect_service();
+  EXPECT_TRUE(stranger.is_closed());
+  lines_.await_line("it did not begin to speak TLS within 500ms");
+  EXPECT_EQ(lines_.count("refused"), 1) << lines_.all();
 }
 
 // ---- what is thrown

@@ -2,8 +2,13 @@
 
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -12,10 +17,39 @@
 #include "federation.grpc.pb.h"
 #include "labelshift/engine/grpc/peer_messages.hpp"
 #include "labelshift/engine/message.hpp"
+#include "tests/await.hpp"
 
 // Peers that say what a test wants, whether the protocol has it or not.
 
 namespace labelshift {
+
+/// A TCP connection to 127.0.0.1:PORT, on which nothing is awaited for ever.
+class RawConnection {
+ public:
+  explicit RawConnection(const std::string& address) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1))));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const timeval patience{kPatience, 0};
+    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    if (::connect(socket_, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0)
+      throw std::runtime_error("nobody listens");
+  }
+  ~RawConnection() { ::close(socket_); }
+  int descriptor() const { return socket_; }
+  void send(std::string_view bytes) const { ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+  /// Reads on; whether the other end closes it before patience ends.
+  bool is_closed() const {
+    for (char bytes[1000];;) {
+      const ssize_t size = ::recv(socket_, bytes, sizeof bytes, 0);
+      if (size <= 0) return size == 0 || errno == ECONNRESET;
+    }
+  }
+
+ private:
+  const int socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+};
 
 /// A node, or what pretends to be one.
 class RawNode {

@@ -454,7 +454,8 @@ Coordinator::Coordinator(GrpcSettings settings)
   const GrpcLimits& limits = settings_.limits;
   grpc::ServerBuilder builder;
   const std::size_t most = limits.most_connections == 0 ? 2 * seats_.size() + 64 : limits.most_connections;
-  door_ = std::make_unique<ConnectionDoor>(endpoint_, most_connections(most, seats_.size()));
+  door_ = std::make_unique<ConnectionDoor>(endpoint_, most_connections(most, seats_.size()),
+                                           settings_.tls ? std::optional(limits.handshake) : std::nullopt);
   endpoint_.port = door_->port();
   acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
@@ -474,21 +475,31 @@ Coordinator::Coordinator(GrpcSettings settings)
   argument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
   server_ = builder.BuildAndStart();
   if (!server_) throw Error(ErrorKind::kSystem, "gRPC cannot be started; is there enough memory?");
-  door_->open(
-      [this](int listener, int connection) {
-        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters one;
-        one.listener_fd = listener;
-        one.fd = connection;
-        acceptor_->HandleNewConnection(&one);
-      },
-      [this](std::size_t connections) {
-        {
-          const std::lock_guard lock(mutex_);
-          refused_ += connections;
-        }
-        log_->of_stranger(fmt::format("closed {} connections that had not said who they are, since there were too many",
-                                      connections));
-      });
+  const auto refuse = [this](std::size_t connections, std::string line) {
+    {
+      const std::lock_guard lock(mutex_);
+      refused_ += connections;
+    }
+    log_->of_stranger(std::move(line));
+  };
+  door_->open({.hand_on =
+                   [this](int listener, int connection) {
+                     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters one;
+                     one.listener_fd = listener;
+                     one.fd = connection;
+                     acceptor_->HandleNewConnection(&one);
+                   },
+               .closed =
+                   [refuse](std::size_t connections) {
+                     refuse(connections,
+                            fmt::format("closed {} connections that had not said who they are, since there were too "
+                                        "many",
+                                        connections));
+                   },
+               .refused =
+                   [refuse](const std::string& peer, const std::string& why) {
+                     refuse(1, fmt::format("refused {}: {}", printable(peer), why));
+                   }});
   unsigned workers = settings_.workers == 0 ? std::thread::hardware_concurrency() : settings_.workers;
   for (unsigned i = 0; i < std::max(workers, 1U); ++i)
     threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
