@@ -18,7 +18,9 @@ void NodeFailure::raise() const {
   throw Error(*kind, text, remedy);
 }
 
-NodeFailure failure_of_current_exception(Index node) {
+namespace {
+
+NodeFailure described_failure(Index node) {
   try {
     throw;
   } catch (const Error& error) {
@@ -31,6 +33,16 @@ NodeFailure failure_of_current_exception(Index node) {
     return {node, std::nullopt, bug.what()};
   } catch (...) {
     return {node, std::nullopt, "something was thrown that is no exception"};
+  }
+}
+
+}  // namespace
+
+NodeFailure failure_of_current_exception(Index node) noexcept {
+  try {
+    return described_failure(node);
+  } catch (...) {
+    return {node, ErrorKind::kSystem, "out of memory"};  // a sentence so short takes none
   }
 }
 

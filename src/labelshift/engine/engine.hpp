@@ -141,6 +141,6 @@ void check_answer(Index node, Answer& answer, const AnswerTerms& terms);
 void check_cohort(std::span<const Addressee> cohort, Index nodes);
 
 /// What a node threw, in the words of an outcome; to be called while the exception is handled.
-NodeFailure failure_of_current_exception(Index node);
+NodeFailure failure_of_current_exception(Index node) noexcept;
 
 }  // namespace labelshift

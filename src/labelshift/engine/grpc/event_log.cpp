@@ -36,7 +36,7 @@ void EventLog::abandon(std::string last_line) {
   lines_.clear();
 }
 
-void EventLog::add(Allowance& allowance, std::string line) {
+void EventLog::add(Allowance& allowance, std::string line) noexcept {
   if (!log_) return;
   const std::lock_guard lock(mutex_);
   if (closed_) return;
@@ -48,15 +48,24 @@ void EventLog::add(Allowance& allowance, std::string line) {
     ++allowance.left_out;
     return;
   }
-  allowance.lines -= 1.0;
   say_left_out(allowance);
-  lines_.push_back(std::move(line));
+  try {
+    lines_.push_back(std::move(line));
+  } catch (...) {
+    ++allowance.left_out;
+    return;
+  }
+  allowance.lines -= 1.0;
   there_.notify_one();
 }
 
-void EventLog::say_left_out(Allowance& allowance) {
-  const std::uint64_t count = std::exchange(allowance.left_out, 0);
-  if (count > 0) lines_.push_back(fmt::format("{} line{} left out", count, count == 1 ? " was" : "s were"));
+void EventLog::say_left_out(Allowance& allowance) noexcept {
+  const std::uint64_t count = allowance.left_out;
+  if (count == 0) return;
+  try_to([&] {
+    lines_.push_back(fmt::format("{} line{} left out", count, count == 1 ? " was" : "s were"));
+    allowance.left_out = 0;
+  });
 }
 
 void EventLog::hand_over(const std::stop_token& stop) {

@@ -100,9 +100,9 @@ class Session : public grpc::ServerBidiReactor<ByteBuffer, ByteBuffer>, public s
   void accept() { StartSendInitialMetadata(); }
 
   /// Ends the stream as soon as what is being written is.
-  void end(const grpc::Status& status) {
+  void end(grpc::Status status) {
     if (ending_) return;
-    ending_ = status;
+    ending_ = std::move(status);
     ending_since = Clock::now();
     queue_.clear();
     if (!writing_) finish();
@@ -175,6 +175,7 @@ struct CallState {
   struct Position {
     Phase phase = Phase::kUnasked;
     bool counted = false;  // in the traffic
+    bool skipped = false;  // in the sum
     Bytes report;
     NodeFailure failure;
   };
@@ -202,13 +203,13 @@ struct CallState {
   const bool has_short_answers;  // packed or not: to wake a worker would take longer than to check one
   TreeSum sum;
   std::vector<Position> positions;
-  std::vector<Index> to_skip;  // nodes that failed, for the thread of run() to take out of the sum
   std::size_t checking = 0, contributed = 0, failed = 0;
-  bool over = false;  // nobody is waited for any more
+  std::size_t to_skip = 0;  // that failed, for the thread of run() to take out of the sum
+  bool over = false;        // nobody is waited for any more
   Traffic traffic;
   std::exception_ptr broken;
 
-  bool finished() const { return checking == 0 && to_skip.empty() && settled() == cohort.size(); }
+  bool finished() const { return checking == 0 && to_skip == 0 && settled() == cohort.size(); }
   std::size_t settled() const { return contributed + failed; }
   double done() const {
     return cohort.empty() ? 1.0 : static_cast<double>(settled()) / static_cast<double>(cohort.size());
@@ -233,14 +234,14 @@ struct CallState {
   /// A node that was away when its round began and did not come in time does not hold up the others to their deadline.
   bool goes_on_without() const { return has_deadline && contributed >= quorum && only_absent_left(); }
   /// Whether the thread of run() has something to do at once, and not only now and then.
-  bool has_work_for_run() const { return finished() || !to_skip.empty() || (broken && !over) || goes_on_without(); }
-  void fail(std::size_t position, NodeFailure failure) {
+  bool has_work_for_run() const { return finished() || to_skip > 0 || (broken && !over) || goes_on_without(); }
+  void fail(std::size_t position, NodeFailure failure) noexcept {
     Position& one = positions[position];
     if (one.phase == Phase::kChecking) --checking;
     one.phase = Phase::kFailed;
     one.failure = std::move(failure);
     ++failed;
-    to_skip.push_back(cohort[position].node);
+    ++to_skip;
   }
 };
 
@@ -266,9 +267,9 @@ class NodeVerifier : public grpc::experimental::ExternalCertificateVerifier {
         *status = grpc::Status::OK;
       }
     } catch (const std::exception& error) {
-      log_->of_stranger(fmt::format("refused a connection: {}", printable(error.what())));
+      try_to([&] { log_->of_stranger(fmt::format("refused a connection: {}", printable(error.what()))); });
     } catch (...) {
-      log_->of_stranger("refused a connection: its certificate could not be looked at");
+      try_to([&] { log_->of_stranger("refused a connection: its certificate could not be looked at"); });
     }
     return true;
   }
@@ -307,9 +308,9 @@ class Coordinator final : public GrpcEngine, pb::Federation::WithRawCallbackMeth
 
   // What sessions call.
   grpc::ServerBidiReactor<ByteBuffer, ByteBuffer>* Attend(grpc::CallbackServerContext* context) override;
-  void came(Session& session, const ByteBuffer& buffer);
-  void left(Session& session);
-  void gone(Session& session);
+  void came(Session& session, const ByteBuffer& buffer) noexcept;
+  void left(Session& session) noexcept;
+  void gone(Session& session) noexcept;
   std::mutex& mutex() { return mutex_; }
 
  private:
@@ -333,19 +334,23 @@ class Coordinator final : public GrpcEngine, pb::Federation::WithRawCallbackMeth
   std::string who(const Session& session) const;
   ByteBuffer card_for(Index node) const;
   bool ask(Session& session, std::size_t position);
-  void turn_away(Session& session, StatusCode code, const std::string& why);
-  void break_off(Session& session, const std::string& why);
+  void turn_away(Session& session, StatusCode code, std::string_view why) noexcept;
+  void break_off(Session& session, std::string_view why) noexcept;
   std::optional<Work> take_whole(Session& session);
   void leave_unread(Session& session, const std::string& why);
   void leave_unread(Session& session, const peer::AnswerHead& head, peer::Piece& first, const std::string& why);
   void detach(Session& session);
   void stop_call(CallState& call, const std::string& why, bool bystanders = false);
+  void ask_all(CallState& call, std::unique_lock<std::mutex>& lock);
+  bool await_all(CallState& call, const Patience& patience, const Observer& observer,
+                 std::unique_lock<std::mutex>& lock);
   void admit_held();
   std::uint64_t receiving() const;
   void end_stalled();
   void work(const std::stop_token& stop);
-  void check(Work work);
+  void check(Work work) noexcept;
   void keep_house(const std::stop_token& stop);
+  void look_after_streams();
 
   const GrpcSettings settings_;
   Endpoint endpoint_;
@@ -637,33 +642,39 @@ grpc::ServerBidiReactor<ByteBuffer, ByteBuffer>* Coordinator::Attend(grpc::Callb
   return session.get();
 }
 
-void Coordinator::came(Session& session, const ByteBuffer& buffer) {
+void Coordinator::came(Session& session, const ByteBuffer& buffer) noexcept {
+  const auto broken = [&](std::string_view why) {
+    const std::lock_guard lock(mutex_);
+    break_off(session, why);
+  };
   try {
     peer::FromNode message = peer::from_node(buffer);
     std::unique_lock lock(mutex_);
     traffic_.up += buffer.Length();
     if (session.is_ending()) return;
-    try {
-      if (session.node < 0 && !std::holds_alternative<peer::Hello>(message))
-        throw Error(ErrorKind::kPeer, "its first message does not say who it is");
-      std::visit([&](auto& one) { handle(session, one); }, message);
-    } catch (const std::exception& error) {
-      return break_off(session, error.what());
-    }
+    if (session.node < 0 && !std::holds_alternative<peer::Hello>(message))
+      throw Error(ErrorKind::kPeer, "its first message does not say who it is");
+    std::visit([&](auto& one) { handle(session, one); }, message);
     std::optional<Work> whole = take_whole(session);
     if (!whole) return;
-    if (!call_->has_short_answers) {
-      queue_.push_back(std::move(*whole));
-      work_there_.notify_one();
-      return;
+    if (call_->has_short_answers) {
+      lock.unlock();
+      check(std::move(*whole));
+      lock.lock();
+      return admit_held();
     }
-    lock.unlock();
-    check(std::move(*whole));
-    lock.lock();
-    admit_held();
+    try {
+      queue_.push_back(std::move(*whole));
+    } catch (...) {
+      call_->fail(whole->position, failure_of_current_exception(session.node));
+      changed_.notify_all();
+      throw;
+    }
+    work_there_.notify_one();
   } catch (const std::exception& error) {
-    const std::lock_guard lock(mutex_);
-    break_off(session, error.what());
+    broken(error.what());
+  } catch (...) {
+    broken("something was thrown that is no exception");
   }
 }
 
@@ -786,7 +797,8 @@ void Coordinator::handle(Session& session, peer::Piece& piece) {
 std::optional<Coordinator::Work> Coordinator::take_whole(Session& session) {
   if (!session.incoming || session.incoming->left > 0) return std::nullopt;
   Session::Incoming whole = *std::exchange(session.incoming, std::nullopt);
-  const auto position = call_->position_of(session.node);  // it is of this call: stop_call() drops assemblies
+  if (!call_ || call_->id != whole.call) return std::nullopt;  // it was given up, and there was no memory to say so
+  const auto position = call_->position_of(session.node);
   call_->positions[*position].phase = CallState::Phase::kChecking;
   ++call_->checking;
   return Work{call_, *position, std::move(*whole.assembly), session.shared_from_this()};
@@ -802,32 +814,42 @@ void Coordinator::handle(Session& session, peer::Failure& failure) {
 }
 
 /// For those who may not be here at all, or not now.
-void Coordinator::turn_away(Session& session, StatusCode code, const std::string& why) {
+void Coordinator::turn_away(Session& session, StatusCode code, std::string_view why) noexcept {
   if (session.is_ending()) return;
   ++refused_;
-  if (session.node < 0) log_->of_stranger(fmt::format("refused {}: {}", who(session), printable(why)));
+  grpc::Status status(code, "");
+  try_to([&] {
+    if (session.node < 0) log_->of_stranger(fmt::format("refused {}: {}", who(session), printable(why)));
+    status = {code, std::string(why.substr(0, peer::kMostSentenceBytes))};
+  });
   detach(session);
-  session.end({code, why.substr(0, peer::kMostSentenceBytes)});
+  session.end(std::move(status));
 }
 
 /// For those who break the protocol: whatever they were asked, they have failed.
-void Coordinator::break_off(Session& session, const std::string& why) {
+void Coordinator::break_off(Session& session, std::string_view why) noexcept {
   if (session.is_ending()) return;
   ++refused_;
-  const std::string line = fmt::format("ended the stream of {}: {}", who(session), printable(why));
-  session.node < 0 ? log_->of_stranger(line) : log_->of_node(line);
+  grpc::Status status(StatusCode::INVALID_ARGUMENT, "");
+  NodeFailure failure{session.node, ErrorKind::kPeer, "out of memory"};
+  try_to([&] {
+    failure.sentence = printable(why);
+    std::string line = fmt::format("ended the stream of {}: {}", who(session), failure.sentence);
+    session.node < 0 ? log_->of_stranger(std::move(line)) : log_->of_node(std::move(line));
+    status = {StatusCode::INVALID_ARGUMENT, std::string(why.substr(0, peer::kMostSentenceBytes))};
+  });
   if (call_ && session.node >= 0)
     if (const auto position = call_->position_of(session.node); position && call_->open(*position)) {
-      call_->fail(*position, {session.node, ErrorKind::kPeer, printable(why)});
+      call_->fail(*position, std::move(failure));
       changed_.notify_all();
     }
   detach(session);
-  session.end({StatusCode::INVALID_ARGUMENT, why.substr(0, peer::kMostSentenceBytes)});
+  session.end(std::move(status));
 }
 
-void Coordinator::left(Session& session) {
+void Coordinator::left(Session& session) noexcept {
   if (session.node >= 0 && seats_[static_cast<std::size_t>(session.node)].session.get() == &session)
-    log_->of_node(fmt::format("{} left", who(session)));
+    try_to([&] { log_->of_node(fmt::format("{} left", who(session))); });
   detach(session);
 }
 
@@ -847,7 +869,7 @@ void Coordinator::detach(Session& session) {
   changed_.notify_all();
 }
 
-void Coordinator::gone(Session& session) {
+void Coordinator::gone(Session& session) noexcept {
   const std::lock_guard lock(mutex_);
   left(session);
   sessions_.erase(session.shared_from_this());
@@ -916,7 +938,7 @@ void Coordinator::work(const std::stop_token& stop) {
 }
 
 /// Checks an answer and adds it up.
-void Coordinator::check(Work work) {
+void Coordinator::check(Work work) noexcept {
   CallState& call = *work.call;
   const Index node = call.cohort[work.position].node;
   std::optional<NodeFailure> failure;
@@ -947,12 +969,13 @@ void Coordinator::check(Work work) {
   if (broken) call.broken = broken;
   if (failure) {
     ++refused_;
-    const std::string why = printable(failure->sentence);
+    std::string why;
+    try_to([&] { why = printable(failure->sentence); });
     call.fail(work.position, std::move(*failure));
     if (forged)
       break_off(*work.session, why);
     else
-      log_->of_node(fmt::format("refused an answer of {}: {}", who(*work.session), why));
+      try_to([&] { log_->of_node(fmt::format("refused an answer of {}: {}", who(*work.session), why)); });
   } else {
     CallState::Position& state = call.positions[work.position];
     state.phase = CallState::Phase::kContributed;
@@ -988,44 +1011,46 @@ void Coordinator::stop_call(CallState& call, const std::string& why, bool bystan
   }
 }
 
-CohortOutcome Coordinator::run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
-                               const Patience& patience, const Observer& observer) {
-  check_cohort(cohort, nodes());
-  const std::size_t all = cohort.size();
-  const std::size_t quorum = patience.quorum == 0 ? all : std::min(all, static_cast<std::size_t>(patience.quorum));
-  const Clock::time_point started = Clock::now();
-  std::vector<Index> whole;
-  for (const Addressee& one : cohort) whole.push_back(one.node);
-  std::unique_lock lock(mutex_);
-  if (!card_) throw Error(ErrorKind::kUsage, "no run was announced to the nodes; announce it first");
-  CallId id{card_->run, ++serial_, request.round};
-  lock.unlock();
-  CallState call(std::move(id), request, cohort, std::move(whole), terms, nodes(), quorum,
-                 patience.deadline.has_value());
-  lock.lock();
-  assert(call_ == nullptr);
-  call_ = &call;
+/// Asks those of the cohort who are connected.
+void Coordinator::ask_all(CallState& call, std::unique_lock<std::mutex>& lock) {
   std::vector<std::shared_ptr<Session>> to_start;
-  to_start.reserve(all);
-  for (std::size_t i = 0; i < all; ++i) {
-    const Seat& seat = seats_[static_cast<std::size_t>(cohort[i].node)];
-    if (!seat.allowed)
-      call.fail(i, {cohort[i].node, ErrorKind::kPeer, "it is locked out"});
-    else if (seat.session && ask(*seat.session, i))
-      to_start.push_back(seat.session);
+  to_start.reserve(call.cohort.size());
+  std::exception_ptr thrown;
+  try {
+    for (std::size_t i = 0; i < call.cohort.size(); ++i) {
+      const Index node = call.cohort[i].node;
+      const Seat& seat = seats_[static_cast<std::size_t>(node)];
+      if (!seat.allowed)
+        call.fail(i, {node, ErrorKind::kPeer, "it is locked out"});
+      else if (seat.session && ask(*seat.session, i))
+        to_start.push_back(seat.session);
+    }
+  } catch (...) {
+    thrown = std::current_exception();  // who took a message to be written has to write it all the same
   }
   lock.unlock();
   for (const auto& session : to_start) session->start_write();
   to_start.clear();
   lock.lock();
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+/// Waits until nobody needs the call any more; returns whether the observer stopped it.
+bool Coordinator::await_all(CallState& call, const Patience& patience, const Observer& observer,
+                            std::unique_lock<std::mutex>& lock) {
+  const Clock::time_point started = Clock::now();
   bool stopped = false;
   std::exception_ptr observer_failure;
   Clock::time_point told = started;
   for (bool finished = false; !finished;) {
     // Only what is to be done at once: where there is nothing to do the lock would never be let go.
-    changed_.wait_until(lock, std::max(told, started) + kObserverInterval, [&] { return call.has_work_for_run(); });
-    if (!call.to_skip.empty()) {
-      const std::vector<Index> skipped = std::exchange(call.to_skip, {});
+    changed_.wait_until(lock, told + kObserverInterval, [&] { return call.has_work_for_run(); });
+    if (call.to_skip > 0) {
+      std::vector<Index> skipped;
+      for (std::size_t i = 0; i < call.cohort.size(); ++i)
+        if (call.positions[i].phase == CallState::Phase::kFailed && !std::exchange(call.positions[i].skipped, true))
+          skipped.push_back(call.cohort[i].node);
+      call.to_skip = 0;
       lock.unlock();
       try {
         for (const Index node : skipped) call.sum.skip(node);
@@ -1042,14 +1067,15 @@ CohortOutcome Coordinator::run(const Request& request, std::span<const Addressee
       while (call.positions[first].phase != CallState::Phase::kFailed) ++first;
       bool awaited = false;
       for (std::size_t i = 0; i < first; ++i)
-        awaited = awaited || (call.open(i) && seats_[static_cast<std::size_t>(cohort[i].node)].session);
+        awaited = awaited || (call.open(i) && seats_[static_cast<std::size_t>(call.cohort[i].node)].session);
       if (!awaited) stop_call(call, "its answer was not waited for, since others failed", /*bystanders=*/true);
     }
     if (call.goes_on_without()) stop_call(call, "");
     const Clock::duration waited = Clock::now() - started;
     if (!call.over)
       for (const auto& limit :
-           {call.contributed >= quorum || call.hopeless() ? patience.deadline : patience.give_up, patience.give_up})
+           {call.contributed >= call.quorum || call.hopeless() ? patience.deadline : patience.give_up,
+            patience.give_up})
         if (limit && waited >= *limit)
           stop_call(call, fmt::format("it sent nothing for {}", milliseconds_text(*limit)));
     finished = call.finished();
@@ -1067,9 +1093,40 @@ CohortOutcome Coordinator::run(const Request& request, std::span<const Addressee
     if (stopped || observer_failure) stop_call(call, "it was stopped before it answered");
     finished = call.finished();
   }
-  call_ = nullptr;
-  lock.unlock();
   if (observer_failure) std::rethrow_exception(observer_failure);
+  return stopped;
+}
+
+CohortOutcome Coordinator::run(const Request& request, std::span<const Addressee> cohort, const AnswerTerms& terms,
+                               const Patience& patience, const Observer& observer) {
+  check_cohort(cohort, nodes());
+  const std::size_t all = cohort.size();
+  const std::size_t quorum = patience.quorum == 0 ? all : std::min(all, static_cast<std::size_t>(patience.quorum));
+  std::vector<Index> whole;
+  for (const Addressee& one : cohort) whole.push_back(one.node);
+  std::unique_lock lock(mutex_);
+  if (!card_) throw Error(ErrorKind::kUsage, "no run was announced to the nodes; announce it first");
+  CallId id{card_->run, ++serial_, request.round};
+  lock.unlock();
+  CallState call(std::move(id), request, cohort, std::move(whole), terms, nodes(), quorum,
+                 patience.deadline.has_value());
+  lock.lock();
+  assert(call_ == nullptr);
+  call_ = &call;
+  bool stopped = false;
+  std::exception_ptr thrown;
+  try {
+    ask_all(call, lock);
+    stopped = await_all(call, patience, observer, lock);
+  } catch (...) {
+    thrown = std::current_exception();
+    if (!lock.owns_lock()) lock.lock();
+    try_to([&] { stop_call(call, "its answer was not waited for, since something else went wrong"); });
+  }
+  call_ = nullptr;
+  while (call.checking > 0) changed_.wait_for(lock, kObserverInterval);  // who checks an answer needs the call
+  lock.unlock();
+  if (thrown) std::rethrow_exception(thrown);
   if (stopped) throw Stopped();
   if (call.broken) std::rethrow_exception(call.broken);
   CohortOutcome outcome{.traffic = call.traffic};
@@ -1084,23 +1141,27 @@ CohortOutcome Coordinator::run(const Request& request, std::span<const Addressee
   return outcome;
 }
 
-/// What has to be looked at now and then.
 void Coordinator::keep_house(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
     house_.wait_for(lock, stop, kHousekeepingInterval, [] { return false; });
-    const Clock::time_point now = Clock::now();
-    for (const auto& session : std::set(sessions_)) {
-      if (session->is_ending()) {
-        if (now - session->ending_since > kLongEnding) session->cut();
-      } else if (session->node < 0 && now - session->since > settings_.limits.handshake) {
-        turn_away(*session, StatusCode::DEADLINE_EXCEEDED,
-                  fmt::format("it did not say within {} who it is", milliseconds_text(settings_.limits.handshake)));
-      }
-    }
-    end_stalled();
-    admit_held();
+    try_to([&] { look_after_streams(); });
   }
+}
+
+/// What has to be looked at now and then.
+void Coordinator::look_after_streams() {
+  const Clock::time_point now = Clock::now();
+  for (const auto& session : std::set(sessions_)) {
+    if (session->is_ending()) {
+      if (now - session->ending_since > kLongEnding) session->cut();
+    } else if (session->node < 0 && now - session->since > settings_.limits.handshake) {
+      turn_away(*session, StatusCode::DEADLINE_EXCEEDED,
+                fmt::format("it did not say within {} who it is", milliseconds_text(settings_.limits.handshake)));
+    }
+  }
+  end_stalled();
+  admit_held();
 }
 
 /// A coordinator that is not waited for beyond its farewell: then it is left to the thread that ends it.

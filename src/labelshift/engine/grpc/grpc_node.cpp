@@ -506,13 +506,13 @@ void NodeHost::came(Stream& stream, const ByteBuffer& buffer) {
         throw Error(ErrorKind::kPeer, "it asks before it says what is going on");
       return std::visit([&](auto& one) { handle(seat, one); }, message);
     } catch (const std::exception& error) {
-      why = error.what();
+      try_to([&] { why = error.what(); });
     }
   } catch (const std::exception& error) {
-    why = error.what();
+    try_to([&] { why = error.what(); });
   }
   const std::lock_guard lock(mutex_);
-  stream.reason = broken_protocol(why);
+  try_to([&] { stream.reason = broken_protocol(why); });
   stream.cut();
 }
 
@@ -713,7 +713,12 @@ void NodeHost::work(const std::stop_token& stop) {
         failure = std::current_exception();
       }
       lock.lock();
-      begin_held(wanted, failure);
+      try {
+        begin_held(wanted, failure);
+      } catch (...) {
+        if (!failure_) failure_ = std::current_exception();
+        changed_.notify_all();
+      }
       continue;
     }
     const std::shared_ptr<Job> job = std::move(jobs_.front());
