@@ -14,6 +14,7 @@
 #include "labelshift/data/files/output_file.hpp"
 #include "labelshift/experiments/comparison_figures.hpp"
 #include "labelshift/experiments/comparison_tables.hpp"
+#include "labelshift/experiments/idle_keys.hpp"
 #include "labelshift/experiments/run_tasks.hpp"
 #include "labelshift/experiments/tuning.hpp"
 #include "labelshift/federation/setting_error.hpp"
@@ -285,6 +286,7 @@ ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSe
   std::vector<TaskResult> runs = run_tasks(tasks, run_options(settings), "training", observer);
   std::set<std::string> notes, warnings;
   if (!experiment.note.empty()) result.notes.push_back(experiment.note);
+  for (std::string& note : idle_key_notes(experiment)) result.notes.push_back(std::move(note));
   for (std::size_t i = 0; i < runs.size(); ++i) {
     RowResult& row = result.rows[row_of[i]];
     if (const auto& failure = runs[i].failure) {

@@ -4,9 +4,9 @@
 
 namespace labelshift {
 
-const std::string& ComparedRun::place_of(const std::string& key) const {
+std::string ComparedRun::place_of(const std::string& key) const {
   const auto found = places.find(key);
-  return found == places.end() ? place : found->second;
+  return found == places.end() ? place : found->second + row;
 }
 
 std::string ComparedRun::folder_name() const {

@@ -34,14 +34,15 @@ struct PaperFigure {
 /// A row of a comparison.
 struct ComparedRun {
   std::string name;
-  std::string place;                          // where it stands, for messages
-  std::map<std::string, std::string> places;  // the same of keys, "training.rounds"
+  std::string place;                          // where it stands and which row it is, for messages
+  std::map<std::string, std::string> places;  // where keys were given, "training.rounds"
+  std::string row;                            // which row this is, for messages; empty: there is one
   RunSettings settings;
   PaperFigure paper;
   std::vector<TunedSetting> tune;  // every combination is tried on kTuningSeed, and the best is kept
 
-  /// Where a key was set, or else where the row stands.
-  const std::string& place_of(const std::string& key) const;
+  /// Where a key was given and of which row, or else where the row stands.
+  std::string place_of(const std::string& key) const;
 
   /// The name in letters that any folder may have.
   std::string folder_name() const;

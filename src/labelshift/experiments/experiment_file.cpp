@@ -209,9 +209,8 @@ class Reader {
       }
     }
     if (const toml::node* list = table->get("tune")) result.tune = tune(*list, result.settings);
-    const std::string row = fmt::format(" (\"{}\")", result.name);
-    result.place += row;
-    for (auto& [key, where] : result.places) where += row;
+    result.row = fmt::format(" (\"{}\")", result.name);
+    result.place += result.row;
     if (result.folder_name().empty())
       fail(value,
            "a [[compare]] has no name with a letter from a to z or a digit; every row of the comparison needs one");
