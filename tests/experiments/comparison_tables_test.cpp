@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "labelshift/experiments/comparison_figures.hpp"
+#include "labelshift/federation/algorithms/proxskip.hpp"
 
 namespace labelshift {
 namespace {
@@ -109,6 +110,20 @@ TEST_F(ComparisonTables, CountRoundsWhereNodesTakeWholePasses) {
             "run,accuracy,accuracy_sd,paper,paper_sd,iterations,rounds\n"
             "IW-ERM,0.625,0.1767766952966369,0.75,0.5,10,2\n"
             "FedAvg,,,,,,2\n");
+}
+
+TEST_F(ComparisonTables, CountTheStepsThatProxSkipDraws) {
+  FederationSettings& settings = experiment_.runs[0].settings.federation;
+  settings = {.algorithm = "proxskip", .rounds = 2, .round_probability = 0.01};
+  double steps[2] = {};  // after one round and after two, on average over the seeds
+  for (const std::uint64_t seed : experiment_.seeds)
+    for (const std::uint64_t round : {1, 2}) {
+      settings.seed = seed;
+      for (std::uint64_t r = round; r <= 2; ++r) steps[r - 1] += draw_proxskip_steps(settings, round) / 2.0;
+    }
+  EXPECT_GT(steps[1], 20.0);  // about 1 / p a round
+  EXPECT_EQ(std::get<std::int64_t>(tables(ComparisonView::kAverage)[0].rows[0][3]), std::llround(steps[1]));
+  EXPECT_THAT(accuracy_plot(experiment_, result_).panels[0].series[0].x, ElementsAre(steps[0], steps[1]));
 }
 
 TEST_F(ComparisonTables, ShowEveryNodeNextToThePapers) {

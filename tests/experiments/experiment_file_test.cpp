@@ -497,7 +497,7 @@ TEST(ShippedExperiments, GiveEveryRowOfTable2TheSameBudget) {
     ASSERT_EQ(run.tune.size(), 1u) << run.name;
     EXPECT_EQ(run.tune[0].values.size(), 3u) << run.name;
     const FederationSettings& settings = run.settings.federation;
-    EXPECT_EQ(settings.local.iterations(settings.rounds), settings.algorithm == "iw-erm" ? 5000 : 15000) << run.name;
+    EXPECT_EQ(iterations(settings, settings.rounds), settings.algorithm == "iw-erm" ? 5000 : 15000) << run.name;
   }
 }
 

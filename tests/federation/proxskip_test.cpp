@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "labelshift/core/base/observer.hpp"
+#include "labelshift/federation/algorithms/proxskip.hpp"
 #include "tests/federation/gaussian_federation.hpp"
 #include "tests/federation/true_weights.hpp"
 
@@ -59,7 +60,6 @@ TEST_F(ProxSkipFederation, IsAlgorithm1OfMishchenkoEtAl) {
     settings_.ratio.method = method;
     std::vector<float> initial;
     const FederationState end = run(initial);
-    const auto steps = make_algorithm({settings_, *net_, 2});
     const float gamma = 0.2F, p = 0.4F;
     const Index d = std::ssize(initial);
     Eigen::VectorXf w = Eigen::Map<Eigen::VectorXf>(initial.data(), d);
@@ -68,7 +68,7 @@ TEST_F(ProxSkipFederation, IsAlgorithm1OfMishchenkoEtAl) {
       Eigen::VectorXf mean = Eigen::VectorXf::Zero(d);
       for (Index k = 0; k < 2; ++k) {
         hat[k] = w;  // what is x_k too as long as the coin says no, for then h_k stays
-        for (std::uint32_t step = 0; step < steps->draw_steps(round); ++step)
+        for (std::uint32_t step = 0; step < draw_proxskip_steps(settings_, round); ++step)
           hat[k] -= gamma * (gradient(k, hat[k]) - h[k]);
         mean += (hat[k] - gamma / p * h[k]) / 2.0F;
       }
@@ -129,12 +129,10 @@ TEST_F(ProxSkipFederation, TracksWhatWasSentSoThatShiftsAddUpToZero) {
 
 TEST_F(ProxSkipFederation, DrawsStepsByTheLawOfTheCoin) {
   settings_.round_probability = 0.25;
-  const auto net = make_net({.name = "logistic", .shape = {1, 1, 2}, .classes = 3}, 0);
-  const auto algorithm = make_algorithm({settings_, *net, 2});
   constexpr int kDraws = 20'000;
   double sum = 0.0, ones = 0.0;
   for (std::uint64_t round = 1; round <= kDraws; ++round) {
-    const std::uint32_t steps = algorithm->draw_steps(round);
+    const std::uint32_t steps = draw_proxskip_steps(settings_, round);
     ASSERT_GE(steps, 1U);
     sum += steps;
     ones += steps == 1;
@@ -144,9 +142,9 @@ TEST_F(ProxSkipFederation, DrawsStepsByTheLawOfTheCoin) {
   EXPECT_NEAR(ones / kDraws, 0.25, 4 * 0.43 / std::sqrt(kDraws));
   FederationSettings seeded = settings_;
   seeded.seed = 1;
-  const auto other = make_algorithm({seeded, *net, 2});
   int same = 0;
-  for (std::uint64_t round = 1; round <= 100; ++round) same += algorithm->draw_steps(round) == other->draw_steps(round);
+  for (std::uint64_t round = 1; round <= 100; ++round)
+    same += draw_proxskip_steps(settings_, round) == draw_proxskip_steps(seeded, round);
   EXPECT_LT(same, 50);  // 14 on average
 }
 

@@ -228,6 +228,16 @@ double judged_by(const Experiment& experiment, const RunResult& run, double Node
   return last[static_cast<std::size_t>(experiment.report_node - 1)].*number;
 }
 
+double mean_iterations(const Experiment& experiment, const ComparedRun& row, int rounds) {
+  std::vector<double> of_seeds;
+  FederationSettings settings = row.settings.federation;
+  for (const std::uint64_t seed : experiment.seeds) {
+    settings.seed = seed;
+    of_seeds.push_back(static_cast<double>(iterations(settings, rounds)));
+  }
+  return mean_deviation(of_seeds).mean;
+}
+
 std::vector<PairedDifference> paired_differences(const Experiment& experiment, const ComparisonResult& result) {
   std::size_t measure = 0;  // what all rows are measured by
   for (std::size_t r = result.rows.size(); r-- > 0;)

@@ -71,6 +71,9 @@ double judged_accuracy(const Experiment& experiment, const RunResult& run);
 /// The same of another number of an evaluation.
 double judged_by(const Experiment& experiment, const RunResult& run, double NodeEvaluation::*number);
 
+/// T of a row after so many rounds: the stochastic gradients of a node, on average over the seeds.
+double mean_iterations(const Experiment& experiment, const ComparedRun& row, int rounds);
+
 /// Every row against the one that all are measured by: the first with true ratios, which is the upper bound, or else
 /// the first. Rows need two seeds in common with it. Taken of the accuracies on test data.
 std::vector<PairedDifference> paired_differences(const Experiment& experiment, const ComparisonResult& result);

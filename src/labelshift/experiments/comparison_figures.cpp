@@ -28,7 +28,7 @@ double known_deviation(const MeanDeviation& value) {
   return std::isnan(value.deviation) ? 0.0 : value.deviation;
 }
 
-LineSeries accuracy_line(const Experiment& experiment, const RowResult& row, const LocalSettings& local) {
+LineSeries accuracy_line(const Experiment& experiment, const RowResult& row, const ComparedRun& compared) {
   LineSeries series{.name = row.name};
   std::set<int> rounds;
   for (const NodeEvaluation& one : row.runs.front().state.history) rounds.insert(one.round);
@@ -41,7 +41,7 @@ LineSeries accuracy_line(const Experiment& experiment, const RowResult& row, con
       values.push_back(judged_accuracy(experiment, until));
     }
     const MeanDeviation value = mean_deviation(values);
-    series.x.push_back(static_cast<double>(local.iterations(round)));
+    series.x.push_back(mean_iterations(experiment, compared, round));
     series.y.push_back(value.mean);
     series.low.push_back(value.mean - known_deviation(value));
     series.high.push_back(value.mean + known_deviation(value));
@@ -119,7 +119,7 @@ LinePlot accuracy_plot(const Experiment& experiment, const ComparisonResult& res
                   .y_scale = AxisScale::kLinear};
   for (std::size_t r = 0; r < result.rows.size() && r < kMaxSeriesStyles; ++r)
     if (!result.rows[r].runs.empty())
-      panel.series.push_back(accuracy_line(experiment, result.rows[r], experiment.runs[r].settings.federation.local));
+      panel.series.push_back(accuracy_line(experiment, result.rows[r], experiment.runs[r]));
   const std::string of_several =
       fmt::format("Means over {} seeds; bands are one standard deviation.", experiment.seeds.size());
   return {.title = experiment.title, .subtitle = subtitle(of_several, experiment, result), .panels = {panel}};

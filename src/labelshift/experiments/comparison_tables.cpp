@@ -133,7 +133,8 @@ Table average_table(const Experiment& experiment, const ComparisonResult& result
       line.resize(line.size() + 2);
     else if (adapted)
       line.insert(line.end(), {row.adapted, row.majority});
-    line.push_back(by_epochs(experiment.runs[r]) ? Cell() : Cell(settings.local.iterations(settings.rounds)));
+    const double iterations = mean_iterations(experiment, experiment.runs[r], settings.rounds);
+    line.push_back(by_epochs(experiment.runs[r]) ? Cell() : Cell(std::int64_t{std::llround(iterations)}));
     if (rounds) line.emplace_back(std::int64_t{settings.rounds});
   }
   return table;

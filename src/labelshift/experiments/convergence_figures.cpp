@@ -179,7 +179,7 @@ ConvergenceRecipe turned(ConvergenceRecipe recipe, Knob knob, double value) {
       recipe.l2 = value;
       break;
     case Knob::kGradients:
-      recipe.rounds = static_cast<int>(value) / recipe.local_steps;
+      recipe.rounds = LocalSettings{.steps = recipe.local_steps}.rounds(static_cast<std::int64_t>(value));
       break;
     case Knob::kExamples:
       recipe.examples = static_cast<Index>(value);

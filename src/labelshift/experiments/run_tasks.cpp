@@ -13,8 +13,7 @@ namespace {
 
 /// What a task weighs against the others, in stochastic gradients of a node.
 double weight_of(const RunTask& task) {
-  const FederationSettings& federation = task.settings.federation;
-  return static_cast<double>(federation.local.iterations(federation.rounds));
+  return static_cast<double>(iterations(task.settings.federation, task.settings.federation.rounds));
 }
 
 class TaskRunner {

@@ -97,7 +97,7 @@ double TrainingCost::of_federation(const RunSettings& settings) {
   const double tested = used_examples(all, data.classes, data.test_size, /*train=*/false) / dealt_to;
   const double cohort = federation.sampled > 0 ? static_cast<double>(federation.sampled) : nodes;
   const double seen =  // examples, by a node that takes part in every round
-      static_cast<double>(local.iterations(federation.rounds)) *
+      static_cast<double>(iterations(federation, federation.rounds)) *
       (local.epochs > 0 ? local.epochs * examples : static_cast<double>(local.batch));
   const double evaluations = static_cast<double>(federation.rounds) / federation.evaluate_every;
   const double seconds = per_example(federation.model, shape_of(data), data.classes) *

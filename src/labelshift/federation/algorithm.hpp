@@ -79,8 +79,6 @@ class FederatedAlgorithm {
   virtual void begin_anew(Index /*nodes*/) {}
   /// Fills the parts of the next request.
   virtual void make_request(std::vector<float>& parts) const = 0;
-  /// How many steps every node takes in a round, where chance decides; 0: as many as the settings say.
-  virtual std::uint32_t draw_steps(std::uint64_t /*round*/) const { return 0; }
   /// Takes what the nodes of a round answered; there is somebody among them.
   virtual void server_update(const TrainingSums<double>& sums) = 0;
   virtual AlgorithmState save() const = 0;
@@ -118,6 +116,8 @@ struct AlgorithmEntry {
   /// The step size that the algorithm's theorem gives; `steepest` is r_max beta. Throws SettingError for settings that
   /// the theorem is not about. nullptr: there is no such theorem.
   double (*theorem_step)(const FederationSettings& settings, const StepFacts& facts, double steepest) = nullptr;
+  /// How many steps every node takes in a round, from 1 on. nullptr: as many as the settings say.
+  std::uint32_t (*draw_steps)(const FederationSettings& settings, std::uint64_t round) = nullptr;
 };
 
 }  // namespace labelshift

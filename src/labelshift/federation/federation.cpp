@@ -151,8 +151,10 @@ class Coordinator {
   }
 
   /// What nodes are told of their steps in a round.
-  Train::Request steps_of(const FederatedAlgorithm& algorithm, int round) const {
-    Train::Request steps{.steps = algorithm.draw_steps(static_cast<std::uint64_t>(round))};
+  Train::Request steps_of(int round) const {
+    Train::Request steps;
+    if (const auto draw_steps = algorithm_of(settings_).draw_steps)
+      steps.steps = draw_steps(settings_, static_cast<std::uint64_t>(round));
     if (state_.step && !settings_.local.sends_gradient()) steps.rate = state_.step->rate;
     return steps;
   }
@@ -389,7 +391,7 @@ class Coordinator {
     while (state_.round < settings_.rounds) {
       const int round = state_.round + 1;
       request.round = static_cast<std::uint64_t>(round);
-      const Train::Request steps = steps_of(*algorithm, round);
+      const Train::Request steps = steps_of(round);
       algorithm->make_request(request.weights);
       const auto done = static_cast<double>(round - 1 - first) / (settings_.rounds - first);
       auto outcome = run_round(*algorithm, schema, request, steps, std::move(sums),

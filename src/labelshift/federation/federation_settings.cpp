@@ -36,6 +36,14 @@ void check_refresh(const FederationSettings& settings) {
 
 }  // namespace
 
+std::int64_t iterations(const FederationSettings& settings, int rounds) {
+  const auto draw_steps = algorithm_of(settings).draw_steps;
+  if (!draw_steps) return settings.local.iterations(rounds);
+  std::int64_t sum = 0;
+  for (int round = 1; round <= rounds; ++round) sum += draw_steps(settings, static_cast<std::uint64_t>(round));
+  return sum;
+}
+
 void check_settings(const FederationSettings& settings, Index nodes) {
   const auto need = [](bool good, const char* key, const std::string& message) {
     if (!good) throw SettingError(key, message);

@@ -32,9 +32,10 @@ struct LocalSettings {
 
   bool sends_gradient() const { return steps == 1 && epochs == 0 && !always_steps; }
 
-  /// T = tau R, the stochastic gradients of a node in R rounds. With `epochs` they depend on the node's examples, and
-  /// this counts the rounds.
+  /// T = tau R, the stochastic gradients of a node in R rounds, where a round has `steps` of them.
   std::int64_t iterations(int rounds) const { return std::int64_t{steps} * rounds; }
+  /// R of T, rounded down.
+  int rounds(std::int64_t iterations) const { return static_cast<int>(iterations / steps); }
 };
 
 enum class PredictorScope { kLocal, kFederated };
@@ -125,6 +126,10 @@ struct FederationSettings {
   std::uint64_t seed = 0;
   Device device = Device::kCpu;
 };
+
+/// T, the stochastic gradients of a node in so many rounds, also of an algorithm that draws how many a round has. With
+/// `epochs` they depend on the node's examples, and this counts the rounds.
+std::int64_t iterations(const FederationSettings& settings, int rounds);
 
 /// Throws SettingError if a value is impossible or two do not go together; `nodes` is K.
 void check_settings(const FederationSettings& settings, Index nodes);

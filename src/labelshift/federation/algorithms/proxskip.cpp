@@ -22,15 +22,6 @@ std::vector<std::string> ProxSkip::warnings() const {
   return warnings_of_tracking();
 }
 
-std::uint32_t ProxSkip::draw_steps(std::uint64_t round) const {
-  // The first success of coins of probability p, by inversion of its distribution.
-  const double miss = 1.0 - settings().round_probability;
-  if (miss == 0.0) return 1;
-  Rng rng(stream_seed(settings().seed, Stream::kCoin), round);
-  const double steps = 1.0 + std::floor(std::log1p(-rng.uniform()) / std::log(miss));
-  return static_cast<std::uint32_t>(std::min(steps, static_cast<double>(Train::kMostSteps)));
-}
-
 LocalSettings ProxSkip::local(const NodeRound& round) const {
   LocalSettings local = FedAvg::local(round);
   local.always_steps = true;
@@ -62,6 +53,15 @@ TaskAnswer<Train> ProxSkip::node_update(NodeRound& round) const {
 void ProxSkip::node_sent(NodeRound& round, std::span<const float> update) const {
   std::vector<float>& sent = memory_part(round, kSent);
   for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = round.request[i] - update[i];
+}
+
+std::uint32_t draw_proxskip_steps(const FederationSettings& settings, std::uint64_t round) {
+  // The first success of coins of probability p, by inversion of its distribution.
+  const double miss = 1.0 - settings.round_probability;
+  if (miss == 0.0) return 1;
+  Rng rng(stream_seed(settings.seed, Stream::kCoin), round);
+  const double steps = 1.0 + std::floor(std::log1p(-rng.uniform()) / std::log(miss));
+  return static_cast<std::uint32_t>(std::min(steps, static_cast<double>(Train::kMostSteps)));
 }
 
 void check_proxskip(const FederationSettings& settings) {

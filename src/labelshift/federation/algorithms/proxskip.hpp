@@ -20,7 +20,6 @@ class ProxSkip : public FedAvg {
   bool has_memory() const override { return true; }
   MissingNodes when_missing() const override { return MissingNodes::kRepeat; }
   std::vector<std::string> warnings() const override;
-  std::uint32_t draw_steps(std::uint64_t round) const override;
   void node_settle(NodeRound& round) const override;
   TaskAnswer<Train> node_update(NodeRound& round) const override;
   void node_sent(NodeRound& round, std::span<const float> update) const override;
@@ -31,11 +30,13 @@ class ProxSkip : public FedAvg {
 };
 
 void check_proxskip(const FederationSettings& settings);
+std::uint32_t draw_proxskip_steps(const FederationSettings& settings, std::uint64_t round);
 
 inline constexpr AlgorithmEntry kProxSkip{
     .name = "proxskip",
     .summary = "local steps that skip the round, and its proximal step, by chance",
     .make = make_one<ProxSkip>,
-    .check = check_proxskip};
+    .check = check_proxskip,
+    .draw_steps = draw_proxskip_steps};
 
 }  // namespace labelshift
