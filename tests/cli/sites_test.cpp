@@ -406,6 +406,17 @@ TEST_F(Sites, AreTheSameInTheSameOrderWhereARunGoesOnOrIsThere) {
   EXPECT_THAT(said("coordinator.err"), HasSubstr(" is of a run with other nodes, or with its nodes in another order;"));
 }
 
+TEST_F(Sites, AreNotAwaitedBeforeWhatCannotGoOnIsRefused) {
+  file("study.toml", study("fedavg", 20000));
+  const CommandResult done = sites(R"(certs; coordinator; node 1; node 2; node 3
+    await eval 'ls r/study/*/checkpoint-[1-9]*'; kill -INT $coordinator; ended $coordinator stopped
+    coordinator; ended $coordinator again)");
+  EXPECT_EQ(done.out, "stopped 130\nagain 2\n") << all_said();
+  const std::string err = said("coordinator.err");
+  EXPECT_THAT(err, HasSubstr("has a run that was stopped after "));
+  EXPECT_THAT(err, testing::Not(HasSubstr("listening on")));
+}
+
 TEST_F(Sites, AreMoreThanHalfOfThoseWhoTakePartWhereNobodySaysHowMany) {
   write_site(4);
   file("nodes.toml", said("nodes.toml") + "[[node]]\nname = \"site-4\"\n");

@@ -151,6 +151,7 @@ void coordinate(const CoordinatorOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);   // who watches may go away, and the work goes on
   Experiment experiment = read_experiment(options.file);
   prepare(options, list, experiment);
+  check_comparison(experiment, options.comparison);  // before anybody can dial in
   LineFile status(options.status);
   use_one_torch_thread();
   keep_freed_memory();

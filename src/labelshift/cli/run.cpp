@@ -104,6 +104,7 @@ void compare(const RunCommandOptions& options, const DeferInterrupt& interrupt, 
 #ifdef LABELSHIFT_WITH_SITES
   std::optional<LocalSites> sites;
   if (options.engine == "grpc") {
+    check_comparison(experiment, settings);  // before processes are started
     sites.emplace(experiment, fmt::format("{}/{}/site-memory", settings.output, experiment.name));
     settings.open_nodes = [&](const RunTask& task) { return sites->open(task); };
   }

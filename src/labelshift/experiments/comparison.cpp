@@ -87,18 +87,42 @@ void check_rows(const Experiment& experiment) {
     }
 }
 
-/// Tries the candidates of all rows and gives each row its best. A row that has none that can be run is a failure.
-Experiment tuned(const Experiment& experiment, const ComparisonSettings& settings, const Observer& observer,
-                 ComparisonResult& comparison) {
-  std::vector<RowResult>& rows = comparison.rows;
-  Experiment result = experiment;
+/// What is run to tune rows, candidate by candidate.
+std::vector<RunTask> trial_tasks(const Experiment& experiment, const std::string& output) {
   std::vector<RunTask> tasks;
   for (const ComparedRun& row : experiment.runs) {
     if (row.tune.empty()) continue;
     const std::vector<TuningCandidate> candidates = candidates_of(row);
     for (std::size_t i = 0; i < candidates.size(); ++i)
-      tasks.push_back(trial_task(experiment, row, candidates[i], i, settings.output));
+      tasks.push_back(trial_task(experiment, row, candidates[i], i, output));
   }
+  return tasks;
+}
+
+/// The runs of rows that have nothing to tune, and the row of each.
+struct ComparedTasks {
+  std::vector<RunTask> tasks;
+  std::vector<std::size_t> rows;
+};
+
+ComparedTasks compared_tasks(const Experiment& experiment, const std::string& output) {
+  ComparedTasks result;
+  for (std::size_t r = 0; r < experiment.runs.size(); ++r) {
+    if (!experiment.runs[r].tune.empty()) continue;
+    for (const std::uint64_t seed : experiment.seeds) {
+      result.tasks.push_back(task_of(experiment, experiment.runs[r], seed, output));
+      result.rows.push_back(r);
+    }
+  }
+  return result;
+}
+
+/// Tries the candidates of all rows and gives each row its best. A row that has none that can be run is a failure.
+Experiment tuned(const Experiment& experiment, const ComparisonSettings& settings, const Observer& observer,
+                 ComparisonResult& comparison) {
+  std::vector<RowResult>& rows = comparison.rows;
+  Experiment result = experiment;
+  const std::vector<RunTask> tasks = trial_tasks(experiment, settings.output);
   const std::vector<TaskResult> trials = run_tasks(tasks, run_options(settings), "tuning", observer);
   auto trial = trials.begin();
   for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -274,25 +298,23 @@ double comparison_seconds(const Experiment& experiment, const std::string& outpu
   return seconds;
 }
 
-ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSettings& settings,
-                                const Observer& observer) {
+void check_comparison(const Experiment& experiment, const ComparisonSettings& settings) {
   if (settings.output.empty())
     throw Error(ErrorKind::kUsage, "the name of the output folder is empty; choose one", Remedy::kOutputFolder);
   check_rows(experiment);
+  check_folders(trial_tasks(experiment, settings.output), settings.resume);
+  check_folders(compared_tasks(experiment, settings.output).tasks, settings.resume);
+}
+
+ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSettings& settings,
+                                const Observer& observer) {
+  check_comparison(experiment, settings);
   const std::string folder = settings.output + "/" + experiment.name;
   ComparisonResult result{.folder = folder, .table = folder + "/nodes.csv", .summary = folder + "/summary.json"};
   for (const ComparedRun& run : experiment.runs) result.rows.push_back({.name = run.name, .paper = run.paper});
   const Experiment chosen = tuned(experiment, settings, observer, result);
 
-  std::vector<RunTask> tasks;
-  std::vector<std::size_t> row_of;  // a task
-  for (std::size_t r = 0; r < chosen.runs.size(); ++r) {
-    if (!chosen.runs[r].tune.empty()) continue;  // nothing could be chosen
-    for (const std::uint64_t seed : experiment.seeds) {
-      tasks.push_back(task_of(chosen, chosen.runs[r], seed, settings.output));
-      row_of.push_back(r);
-    }
-  }
+  const auto [tasks, row_of] = compared_tasks(chosen, settings.output);  // not of rows where nothing could be chosen
   std::vector<TaskResult> runs = run_tasks(tasks, run_options(settings), "training", observer);
   std::set<std::string> notes, warnings;
   if (!experiment.note.empty()) result.notes.push_back(experiment.note);

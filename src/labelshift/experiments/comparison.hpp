@@ -86,12 +86,15 @@ struct ComparisonSettings {
   OpenNodes open_nodes;                  // empty: nodes are threads of this process
 };
 
+/// Throws Error{kUsage} for what can be said without data: settings of any row that do not go together, and what
+/// check_folder() refuses.
+void check_comparison(const Experiment& experiment, const ComparisonSettings& settings);
+
 /// Makes the runs of an experiment that are not in OUTPUT/NAME yet, a folder for each row and seed. Candidates of tuned
 /// rows come first. Several runs are made side by side, on one thread each. A run that fails does not keep the others
 /// from being made: it is among the failures, here and in the summary.
 ///
-/// Throws Error{kUsage} for settings of any row that do not go together and for what check_folder() refuses, before
-/// anything is run; Stopped as run_in_folder() does.
+/// Throws as check_comparison(), before anything is run; Stopped as run_in_folder() does.
 ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSettings& settings,
                                 const Observer& observer = {});
 

@@ -22,7 +22,7 @@ class TaskRunner {
       : tasks_(tasks), options_(options), observer_(observer), results_(tasks.size()), done_(tasks.size()) {}
 
   std::vector<TaskResult> run(const std::string& stage) {
-    check_folders();
+    check_folders(tasks_, options_.resume);
     std::vector<std::size_t> todo;
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       if (is_finished(tasks_[i])) {
@@ -50,17 +50,6 @@ class TaskRunner {
   }
 
  private:
-  /// What is wrong with the command is said before anything is run.
-  void check_folders() const {
-    for (const RunTask& task : tasks_) {
-      try {
-        check_folder(task, options_.resume);
-      } catch (const Error& error) {
-        if (error.kind() == ErrorKind::kUsage) throw;  // of others run_in_folder() throws the same
-      }
-    }
-  }
-
   void run_one(std::size_t number, unsigned workers, const Observer& observer) {
     RunOptions options = options_;
     options.workers = workers;
@@ -110,6 +99,16 @@ class TaskRunner {
 };
 
 }  // namespace
+
+void check_folders(std::span<const RunTask> tasks, bool resume) {
+  for (const RunTask& task : tasks) {
+    try {
+      check_folder(task, resume);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kUsage) throw;
+    }
+  }
+}
 
 std::vector<TaskResult> run_tasks(std::span<const RunTask> tasks, const RunOptions& options, const std::string& stage,
                                   const Observer& observer) {
