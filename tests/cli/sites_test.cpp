@@ -669,6 +669,24 @@ TEST_F(Sites, AreCalledByTheirNamesInResults) {
   EXPECT_THAT(said("r/study/nodes.csv"), HasSubstr("\niw-erm,0,site-2,"));
 }
 
+TEST_F(Sites, AreToldWhereNothingWasJudged) {
+  for (int k = 1; k <= kSites; ++k) file(fmt::format("site-{}/test.csv", k), "age,dose\n0.1,2.1\n1.2,1.1\n2,0.1\n");
+  const CommandResult done = sites("certs; coordinator; node 1; node 2; node 3; ended $coordinator coordinator");
+  EXPECT_EQ(done.out, "coordinator 0\n") << all_said();
+  const std::string note =
+      "Nothing was judged: no site has labels of its test data. With run.source-holdout = 0.2 and a method of [ratio] "
+      "a "
+      "fifth of the training examples would be held out to judge by.";
+  EXPECT_THAT(said("coordinator.out"), HasSubstr("\nNote: " + note + "\n"));
+  EXPECT_EQ(nlohmann::json::parse(said("r/study/summary.json"))["notes"], nlohmann::json{note});
+  file("study.toml", study("iw-erm") + "source-holdout = 0.2\n");
+  const CommandResult judged = sites(R"(output=judged; coordinator; node 1; node 2; node 3
+    ended $coordinator coordinator)");
+  EXPECT_EQ(judged.out, "coordinator 0\n") << all_said();
+  EXPECT_THAT(said("coordinator.out"), testing::Not(HasSubstr("judged:")));
+  EXPECT_THAT(said("coordinator.out"), testing::ContainsRegex("\niw-erm +site-1 +[01]\\.[0-9]+ "));
+}
+
 TEST_F(Sites, OfThisMachineAndNodesOfOneProcessDoNotGoOnWithEachOthersRuns) {
   run_in_process("fedavg", 1);
   file("local.toml", [&] {

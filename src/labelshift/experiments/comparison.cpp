@@ -223,6 +223,25 @@ std::string summary_text(const Experiment& experiment, const ComparisonResult& r
   return json_text(json);
 }
 
+/// What to say where no site's test data have labels and nothing stands in for them; empty otherwise. One process sees
+/// beforehand that there are none.
+std::string nothing_judged(const Experiment& experiment, const ComparisonResult& result) {
+  if (!experiment.runs.front().settings.data.at_sites() || result.is_judged()) return "";
+  for (const RowResult& row : result.rows)
+    for (const RunResult& run : row.runs)
+      for (const NodeEvaluation& node : run.last())
+        if (!std::isnan(node.reweighted_accuracy)) return "";
+  const bool held_out = std::any_of(experiment.runs.begin(), experiment.runs.end(), [](const ComparedRun& run) {
+    return run.settings.federation.ratio.weighted() && run.settings.federation.source_holdout > 0.0;
+  });
+  return held_out
+             ? "Nothing was judged: no site has labels of its test data, and the training examples that are held "
+               "out say nothing where a site lacks a class or keeps its label mix to itself. Where it lacks one, "
+               "ratio.predictor = \"federated\" may help."
+             : "Nothing was judged: no site has labels of its test data. With run.source-holdout = 0.2 and a method "
+               "of [ratio] a fifth of the training examples would be held out to judge by.";
+}
+
 /// What to say where there is nothing else.
 Error failure_of_all(const ComparisonResult& result) {
   const RunFailure& first = result.failures.front();
@@ -353,6 +372,7 @@ ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSe
   if (std::all_of(result.rows.begin(), result.rows.end(), [](const RowResult& row) { return row.runs.empty(); }))
     throw failure_of_all(result);
   for (RowResult& row : result.rows) summarise(experiment, row);
+  if (const std::string note = nothing_judged(experiment, result); !note.empty()) result.notes.push_back(note);
 
   write_file(result.table, table_csv(evaluation_table(result)));
   write_file(result.summary, summary_text(experiment, result));

@@ -564,7 +564,7 @@ const std::vector<SchemaRow>& schema_rows() {
              "for both"),
       number("run.source-holdout",
              "the part of a node's training examples that is held out to judge the model by where test data have no "
-             "labels; 0: a fifth where nodes' own test data have none"),
+             "labels; 0: a fifth where nodes' own test data have none, and nothing between sites"),
       number("run.evaluate-every", "rounds between evaluations"),
       number(ranged<RunSettings, &RunSettings::checkpoint_every>("run.checkpoint-every", kCount),
              "rounds between checkpoints"),
