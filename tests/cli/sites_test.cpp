@@ -383,8 +383,12 @@ TEST_F(Sites, AreLeftOutOfPhaseOneWhenTheOperatorExcludesThemWhileItWaits) {
     echo 'exclude = true' >> nodes.toml
     ended $coordinator coordinator)");
   EXPECT_EQ(done.out, "coordinator 0\n") << all_said();
-  EXPECT_THAT(result("r", "iw-erm", "summary.json"),
-              HasSubstr("site-4 was left out by the operator in phase 1; its label mix is not in the goal"));
+  const std::string summary = result("r", "iw-erm", "summary.json");
+  EXPECT_THAT(summary, HasSubstr("site-4 was left out by the operator in phase 1; its label mix is not in the goal"));
+  const auto federation = nlohmann::json::parse(summary)["federation"];
+  EXPECT_EQ(federation["left_out"], nlohmann::json::parse(R"([{"node": 4, "name": "site-4"}])"));
+  EXPECT_EQ(federation["ratios"][0]["name"], "site-1");
+  EXPECT_EQ(federation["absences"][0]["name"], "site-4");
 }
 
 TEST_F(Sites, AreTheSameInTheSameOrderWhereARunGoesOnOrIsThere) {

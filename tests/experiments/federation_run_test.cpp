@@ -505,6 +505,7 @@ TEST_F(FederationRun, SavesAndLoadsAStateToTheBit) {
   adapted.adapted = 0.5, adapted.adapted_low = 0.4, adapted.adapted_high = 0.6;
   adapted.majority = 0.3, adapted.majority_low = 0.2, adapted.majority_high = 0.35;
   state.trained_mix = Eigen::Vector3d(1.0 / 7.0, 6.0 / 7.0, 0.0);
+  state.left_out = {1, 3};
   state.absences = {{.node = 2, .rounds = 5, .why = "it is locked out"}};
   state.weighings = {{.target_error = 0.1 + 0.2}, {.round = 20, .target_error = 1.0 / 3.0, .doubtful = 2}};
   state.weighings.push_back({.round = 40, .skipped = "node 2: it is \"away\""});
@@ -538,6 +539,7 @@ TEST_F(FederationRun, SavesAndLoadsAStateToTheBit) {
         &NodeEvaluation::majority, &NodeEvaluation::majority_low, &NodeEvaluation::majority_high})
     EXPECT_EQ(loaded.history[0].*number, adapted.*number);
   EXPECT_EQ(loaded.trained_mix, state.trained_mix);
+  EXPECT_EQ(loaded.left_out, state.left_out);
   ASSERT_EQ(loaded.absences.size(), 1u);
   EXPECT_EQ(loaded.absences[0].node, 2);
   EXPECT_EQ(loaded.absences[0].rounds, 5);

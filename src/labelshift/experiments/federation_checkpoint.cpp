@@ -100,7 +100,7 @@ Json state_json(const FederationState& state) {
             {"step_sigma", state.step && state.step->noise ? json_number(*state.step->noise) : Json()},
             {"drawn_steps", state.drawn_steps},
             {"zero_parameters", json_number(state.zeros)},
-            {"left_out", state.left_out},
+            {"left_out", Json::array()},
             {"ratios", Json::array()},
             {"weighings", Json::array()},
             {"phases", Json::array()},
@@ -134,6 +134,7 @@ Json state_json(const FederationState& state) {
                               {"seconds", phase.seconds}});
   for (const NodeAbsence& one : state.absences)
     json["absences"].push_back({{"node", one.node + 1}, {"rounds", one.rounds}, {"why", one.why}});
+  for (const Index node : state.left_out) json["left_out"].push_back({{"node", node + 1}});
   return json;
 }
 
@@ -160,7 +161,8 @@ FederationState state_of(const Json& json) {
     state.step->noise = sigma.get<double>();
   state.drawn_steps = json.value("drawn_steps", std::int64_t{0});
   state.zeros = number(json.value("zero_parameters", Json()));
-  state.left_out = json.value("left_out", std::vector<Index>());
+  for (const Json& one : json.value("left_out", Json::array()))
+    state.left_out.push_back(one.at("node").get<Index>() - 1);
   for (const Json& one : json.at("ratios"))
     state.ratios.push_back({.node = one.at("node").get<Index>() - 1,
                             .largest = number(one.at("largest_weight")),

@@ -198,7 +198,10 @@ std::string summary_text(const RunSettings& settings, const RunResult& result) {
     if (!result.node_names.empty()) json["nodes"].back()["name"] = result.name_of(one.node);
   }
   json["largest_weight"] = json_number(result.state.largest_weight);
-  json["federation"] = Json::parse(describe_state(result.state));
+  Json& federation = json["federation"] = Json::parse(describe_state(result.state));
+  for (const char* list : {"ratios", "absences", "left_out"})
+    for (Json& one : federation[list])
+      if (!result.node_names.empty()) one["name"] = result.name_of(one.at("node").get<Index>() - 1);
   json["notes"] = result.notes;
   json["classes"] = result.class_names;
   json["settings"] = Json::parse(settings_json(settings));
