@@ -221,6 +221,17 @@ TEST_F(Sites, RefuseToLackAClassUnlessTheirOwnersSaidSo) {
   EXPECT_EQ(done.out, "coordinator 0\n") << all_said();
 }
 
+TEST_F(Sites, AreToldWhichClassTheyMeantWhereTheyLackOneThatNobodyHas) {
+  const CommandResult done = sites(R"(certs; coordinator; node 1; node 2; node 3 --lacks ded
+    ended $coordinator coordinator; ended $node_3 3; kill $node_1 $node_2)");
+  EXPECT_EQ(done.out, "coordinator 4\n3 2\n") << all_said();
+  const std::string why =
+      "this site is said to lack a class that the federation has not: unknown class \"ded\"; did you mean \"dead\"? "
+      "(known: ill, well, dead)\n";
+  EXPECT_THAT(said("coordinator.err"), HasSubstr("error: site-3: " + why));
+  EXPECT_THAT(said("node-3.err"), HasSubstr("error: " + why));
+}
+
 TEST_F(Sites, KeepTheirLabelMixToThemselvesWithFewExamples) {
   const CommandResult done = sites(R"(certs; coordinator; node 1; node 2 --min-examples 1000; node 3
     ended $coordinator coordinator; ended $node_2 2)");

@@ -78,6 +78,10 @@ TEST_F(SiteDataFolder, RefusesToLackAClassUnlessItWasSaid) {
                [&] { read().in_terms_of(like_this_); });
   SiteData site = read({"dead"});
   EXPECT_EQ(site.in_terms_of(like_this_).data.train->classes(), 3);
+  expect_error(ErrorKind::kUsage,
+               "this site is said to lack a class that the federation has not: unknown class \"ded\"; did you mean "
+               "\"dead\"? (known: well, ill, dead)",
+               [&] { read({"ded"}).in_terms_of(like_this_); });
   expect_error(ErrorKind::kUsage, "this site is said to lack the class ill, and its training data have it",
                [&] { read({"ill"}); });
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/core/base/named_entries.hpp"
 #include "labelshift/data/datasets/dataset_reader.hpp"
 
 namespace labelshift {
@@ -141,6 +142,10 @@ void SiteData::check_part(const Part& part, const DataSettings& federation) cons
 }
 
 SiteNode SiteData::in_terms_of(const DataSettings& federation) {
+  for (const std::string& name : lacks_)
+    if (!has(federation.classes, name))
+      throw Error(ErrorKind::kUsage, fmt::format("this site is said to lack a class that the federation has not: {}",
+                                                 unknown_name("class", name, federation.classes).what()));
   check_part(train_, federation);
   check_part(test_, federation);
   for (const std::string& name : federation.classes)
