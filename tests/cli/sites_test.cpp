@@ -496,6 +496,13 @@ TEST_F(Sites, AreRefusedWhatMakesNoSense) {
   expect_failure("node --connect 192.0.2.1:1 --data site-1 --insecure --name a --memory m", kUsage,
                  "192.0.2.1:1 is another machine, but the node has no certificate; give it one, or use a loopback "
                  "address");
+  expect_failure("node --connect localhost --data site-1 --insecure --name a", kUsage,
+                 "--connect is \"localhost\", expected HOST:PORT; add the port, such as localhost:5051");
+  expect_failure("coordinator study.toml --listen http://a:80 --nodes nodes.toml --insecure", kUsage,
+                 "--listen is \"http://a:80\", expected HOST:PORT; the host stands first, and the port is a number up "
+                 "to 65535, such as 127.0.0.1:5051");
+  expect_failure(node + "--data site-1 --insecure --name a --memory m --model gone.pt", kInput,
+                 "cannot read gone.pt: no such file or directory; check the path");
   const std::string coordinator = "coordinator study.toml --listen 127.0.0.1:0 --nodes nodes.toml --insecure ";
   expect_failure(coordinator + "--quorum 4", kUsage, "--quorum is 4, expected at most the 3 nodes of nodes.toml");
   expect_failure(coordinator + "--quorum 2", kUsage,

@@ -218,7 +218,7 @@ TEST(Compression, IsOfParametersAloneAndCountsTheBytesOfNodes) {
   }
   EXPECT_EQ(state.compression_variance, 9.0 / (4 * 7 * 7));  // one run of 9 values
   settings.compression = {.codec = "qsdg"};
-  expect_error(ErrorKind::kUsage, "unknown compression \"qsdg\"; did you mean \"qsgd\"? (known: qsgd, random-k)",
+  expect_error(ErrorKind::kUsage, "unknown compression \"qsdg\"; did you mean \"qsgd\"? (known: none, qsgd, random-k)",
                [&] { LocalFederation(settings, data).run(); });
 }
 

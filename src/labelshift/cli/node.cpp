@@ -20,6 +20,7 @@
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/data/files/errno_text.hpp"
+#include "labelshift/data/files/input_file.hpp"
 #include "labelshift/data/files/sha256.hpp"
 #include "labelshift/engine/grpc/grpc_node.hpp"
 #include "labelshift/engine/masking/masked_engine.hpp"
@@ -163,6 +164,7 @@ class ProgramMaker {
 };
 
 void check_options(const NodeOptions& options) {
+  check_address("--connect", options.connect);
   const bool simulated = !options.simulation.empty();
   if (simulated == !options.data.empty())
     throw Error(ErrorKind::kUsage, "no data; write --data DIR, a folder that has train and test");
@@ -175,6 +177,7 @@ void check_options(const NodeOptions& options) {
 void serve(NodeOptions options) {
   if (options.parent > 0) end_with_parent(options.parent);
   check_options(options);
+  if (!options.terms.model.empty()) InputFile(options.terms.model, FileKind::kRegular);  // throws if it is not there
   const std::optional<TlsFolder> tls = read_identity(options.identity);
   const std::string name = tls ? tls->name : options.name;
   if (!is_node_name(name))

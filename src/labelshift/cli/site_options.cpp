@@ -10,6 +10,8 @@
 
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/base/error.hpp"
+#include "labelshift/data/files/text_lines.hpp"
+#include "labelshift/engine/grpc/endpoint.hpp"
 
 namespace labelshift::cli {
 
@@ -20,6 +22,18 @@ void add_identity_options(CLI::App& command, SiteIdentityOptions& options, const
       ->type_name("FILE");
   command.add_flag("--insecure", options.insecure,
                    "Without certificates: anybody on this machine can read and take part. For a loopback address only");
+}
+
+void check_address(const char* option, const std::string& address) {
+  try {
+    read_endpoint(address);
+  } catch (const Error& error) {
+    const bool bare = address.find(':') == std::string::npos;
+    throw error.reworded(fmt::format("{} is {}, expected HOST:PORT; {}", option, excerpt(address),
+                                     bare ? fmt::format("add the port, such as {}:5051", printable(address))
+                                          : "the host stands first, and the port is a number up to 65535, such as "
+                                            "127.0.0.1:5051"));
+  }
 }
 
 std::optional<TlsFolder> read_identity(const SiteIdentityOptions& options) {

@@ -18,6 +18,9 @@ struct SiteIdentityOptions {
 /// --tls and --insecure; `whose` is "this node".
 void add_identity_options(CLI::App& command, SiteIdentityOptions& options, const std::string& whose);
 
+/// Throws Error{kUsage} that names the option for what is no HOST:PORT.
+void check_address(const char* option, const std::string& address);
+
 /// Nothing with --insecure. Throws Error{kUsage} unless one of both is given, and what read_tls_folder() throws.
 std::optional<TlsFolder> read_identity(const SiteIdentityOptions& options);
 std::optional<TlsIdentity> as_identity(const std::optional<TlsFolder>& folder);

@@ -20,7 +20,7 @@ std::span<const CodecEntry> codecs() {
 
 std::unique_ptr<UpdateCodec> make_codec(const CompressionSettings& settings) {
   if (!settings.compressed()) return nullptr;
-  return find_entry(kCodecs, "compression", settings.codec).make(settings);
+  return find_entry(kCodecs, "compression", settings.codec, {CompressionSettings().codec}).make(settings);
 }
 
 std::vector<float> pack_update(const UpdateCodec& codec, Answer& answer, Index parameters, std::uint64_t seed) {

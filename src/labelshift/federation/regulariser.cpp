@@ -47,7 +47,7 @@ std::span<const RegulariserEntry> regularisers() {
 }
 
 const RegulariserEntry& find_regulariser(const std::string& name) {
-  return find_entry(kRegularisers, "regulariser", name);
+  return find_entry(kRegularisers, "regulariser", name, {RegulariserSettings().name});
 }
 
 Regulariser::Regulariser(const RegulariserSettings& settings, const Net& net, bool batch_norms) : settings_(settings) {

@@ -141,7 +141,8 @@ TEST_F(SafetensorsTest, RefusesAPipeInPlaceOfAFile) {
   // Opening it would wait for a writer.
   ASSERT_EQ(::mkfifo(path("model.safetensors").c_str(), 0600), 0);
   const std::string message =
-      "cannot read DIR/model.safetensors: it is a pipe or a device, expected a regular file; remove it";
+      "cannot read DIR/model.safetensors: it is a pipe or a device, expected a regular file; put one in its place, or "
+      "name another";
   expect_error(ErrorKind::kInput, message, [&] { SafetensorsFile{path("model.safetensors")}; });
   expect_error(ErrorKind::kInput, message, [&] { read_file(path("model.safetensors")); });
 }

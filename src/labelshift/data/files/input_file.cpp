@@ -75,8 +75,11 @@ InputFile::InputFile(const std::string& path, FileKind kind)
   }
   if (kind == FileKind::kRegular && !S_ISREG(status.st_mode)) {
     ::close(descriptor_);
-    throw Error(ErrorKind::kInput,
-                fmt::format("cannot read {}: it is a pipe or a device, expected a regular file; remove it", path));
+    throw Error(
+        ErrorKind::kInput,
+        fmt::format(
+            "cannot read {}: it is a pipe or a device, expected a regular file; put one in its place, or name another",
+            path));
   }
   size_ = status.st_size;
 }
