@@ -238,6 +238,8 @@ TEST_F(Sites, KeepTheirLabelMixToThemselvesWithFewExamples) {
   EXPECT_EQ(done.out, "coordinator 0\n2 0\n") << all_said();
   const auto summary = nlohmann::json::parse(result("r", "iw-erm", "summary.json"));
   EXPECT_THAT(summary["federation"].dump(), HasSubstr("site-2 keeps its label mix to itself"));
+  EXPECT_THAT(said("coordinator.err"),
+              HasSubstr("site-1 and site-3 tell their label mixes, so each of them can work out the other's\n"));
 }
 
 TEST_F(Sites, GoOnAfterTheCoordinatorWasKilled) {
@@ -863,6 +865,19 @@ TEST_F(Sites, SayWhichColumnsTheyLack) {
   EXPECT_THAT(said("coordinator.err"),
               HasSubstr("error: site-2: the training data of this site lack the column dose; the federation's columns "
                         "are age, dose: look at the first line of the table, and at its separator\n"));
+}
+
+TEST_F(Sites, OfWhichOneAloneWouldTellItsMixAreNotAskedForIt) {
+  const CommandResult done = sites(R"(certs
+    coordinator; node 1 --log sent.jsonl; node 2 --min-examples 1000; node 3 --min-examples 1000
+    ended $coordinator coordinator)");
+  EXPECT_EQ(done.out, "coordinator 3\n") << all_said();
+  EXPECT_THAT(said("coordinator.err"),
+              HasSubstr("error: site-1 alone would tell its label mix, and no mask can hide it in a sum of zeros: all "
+                        "others keep theirs to themselves or have no test examples. Have others tell theirs too, or "
+                        "train without ratios\n"));
+  EXPECT_THAT(said("sent.jsonl"), testing::Not(HasSubstr("\"task\":\"masked target\"")));
+  EXPECT_THAT(said("sent.jsonl"), HasSubstr("\"task\":\"masked join\""));
 }
 
 TEST_F(Sites, ThatAllKeepTheirMixToThemselvesAreToldSo) {

@@ -122,12 +122,30 @@ class SiteEngine : public Engine {
       note_round(static_cast<int>(request.round));
       tell_absences(outcome);
     }
+    if (task == TaskKind::kJoin && masked_ && settings_.ratio.weighted()) check_mixes(outcome);
     if (task == TaskKind::kEvaluate) note_evaluation(outcome);
     tell_status(/*now=*/task == TaskKind::kEvaluate || status_.round == status_.rounds);
     return outcome;
   }
 
  private:
+  /// A node that has no test data or keeps its mix to itself adds zeros to the sum of mixes, which hide nobody's.
+  void check_mixes(const CohortOutcome& outcome) {
+    std::vector<std::string> told;
+    for (const Contribution& one : outcome.contributed)
+      if (from_bytes<Join::Report>(one.report).tested) told.push_back(names_[static_cast<std::size_t>(one.node)]);
+    if (told.size() == 1 && outcome.failed.empty())
+      throw Error(
+          ErrorKind::kInput,
+          fmt::format("{} alone would tell its label mix, and no mask can hide it in a sum of zeros: all others "
+                      "keep theirs to themselves or have no test examples. Have others tell theirs too, or "
+                      "train without ratios",
+                      told.front()));
+    if (told.size() == 2 && options_.log)
+      options_.log(fmt::format("{}: {} tell their label mixes, so each of them can work out the other's", status_.run,
+                               fmt::join(told, " and ")));
+  }
+
   /// Says once of whom rounds go on without, and once that it takes part again.
   void tell_absences(const CohortOutcome& outcome) {
     if (!options_.log) return;
