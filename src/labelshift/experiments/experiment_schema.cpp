@@ -513,9 +513,9 @@ const std::vector<SchemaRow>& schema_rows() {
           "training.smoothness",
           "beta for step = \"theorem\", of the loss of one example; without it the largest over all nodes' examples is "
           "computed, for the model logistic"),
-      number(
-          "training.noise",
-          "sigma for step = \"theorem\" of Thm. 5.5, the size of a gradient's noise; 0 where batches are whole nodes"),
+      number("training.noise",
+             "sigma, for step = \"theorem\" with fedavg or iw-erm (Thm. 5.5): the root of the mean squared distance "
+             "between the gradient of a batch and that of all examples of its node; 0 where a batch is all of them"),
       number("training.max-update-norm", "a node's update that is longer than this (Euclidean norm) is refused"),
 
       name("ratio", "method", "the name of a method",
@@ -550,10 +550,11 @@ const std::vector<SchemaRow>& schema_rows() {
            "with true, a federated predictor is calibrated on the labelled test examples too: no method can, and it "
            "shows how much of an error is the calibration's",
            field(&RatioSettings::calibrate_on_test)),
-      number("ratio.refresh",
-             "every so many rounds of training the model takes the predictor's place: it is calibrated on the held-out "
-             "examples of all nodes, which it then does not train on, ratios are estimated with it and weights made "
-             "anew; 0: never"),
+      number(
+          "ratio.refresh",
+          "after every so many rounds of training ratios are estimated anew, with the model in place of the predictor, "
+          "and weights are made of them; the model is calibrated on the examples that held-out sets aside, so it does "
+          "not train on these; 0: never"),
       number(
           "ratio.floor",
           "with refresh, the share of the pooled training mix in what weights aim at, so that a class whose estimate "
