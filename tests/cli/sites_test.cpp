@@ -922,6 +922,14 @@ echo $?)");
   EXPECT_THAT(done.err, HasSubstr("cannot write pipe: no such device or address"));
 }
 
+TEST_F(Sites, CanBeStoppedWhileTheyReadTheirData) {
+  const CommandResult done = sites(R"(certs; rm site-1/test.csv; mkfifo site-1/test.csv
+    labelshift node --connect 127.0.0.1:1 --data site-1 --tls trial/site-1 --memory m & node=$!
+    exec 3> site-1/test.csv  # once it is read
+    kill -TERM $node; await eval '! kill -0 $node'; ended $node node)");
+  EXPECT_EQ(done.out, "node 143\n") << done.err;
+}
+
 TEST_F(Sites, GoOnWhenWhoReadTheirMessagesHasGone) {
   const CommandResult done = sites(R"(certs; mkfifo messages; true < messages &
 labelshift node --connect 127.0.0.1:1 --data site-1 --tls trial/site-1 --memory m --give-up-after 2 2> messages

@@ -187,15 +187,15 @@ void serve(NodeOptions options) {
   options.terms.name = name;
   options.terms.details = !options.simulation.empty();
   if (options.terms.memory.empty()) options.terms.memory = default_memory(name);
-  ::umask(0077);                   // what a node remembers and logs is for its owner
-  const DeferInterrupt interrupt;  // before threads start, which take its mask over
-  std::signal(SIGPIPE, SIG_IGN);   // who watches may go away, and the work goes on
+  ::umask(0077);                  // what a node remembers and logs is for its owner
+  std::signal(SIGPIPE, SIG_IGN);  // who watches may go away, and the work goes on
   std::shared_ptr<SiteData> own;
-  {
+  {  // which may take for ever, and can be stopped
     Progress progress;
     progress.show("reading " + options.data);
     if (!options.data.empty()) own = std::make_shared<SiteData>(options.data, options.lacks, options.ignore_columns);
   }
+  const DeferInterrupt interrupt;  // before threads start, which take its mask over
   const MemoryLock memory(options.terms.memory);
   std::string where_it_logs;  // to be said before anything else, but not before an error in what was typed
   if (options.sent_log.empty() && options.simulation.empty()) {  // in a simulation nothing leaves
