@@ -24,7 +24,9 @@ namespace {
 
 RunTask task_of(const Experiment& experiment, const ComparedRun& run, std::uint64_t seed, const std::string& name,
                 const std::string& output) {
-  RunTask task{.folder = fmt::format("{}/{}/{}", output, experiment.name, name), .settings = run.settings};
+  RunTask task{.folder = fmt::format("{}/{}/{}", output, experiment.name, name),
+               .settings = run.settings,
+               .predictors = output + "/predictors"};
   task.settings.federation.seed = seed;
   task.settings_file = write_experiment(experiment, {.name = run.name, .settings = task.settings}, seed);
   return task;

@@ -26,6 +26,7 @@
 #include "labelshift/data/files/unpacked_file.hpp"
 #include "labelshift/experiments/evaluation_table.hpp"
 #include "labelshift/experiments/federation_checkpoint.hpp"
+#include "labelshift/experiments/predictor_shelf.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/model_schema.hpp"
 #include "labelshift/federation/setting_error.hpp"
@@ -626,11 +627,17 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
   RunWatch watch(task, *nodes, store, observer, start);
   if (options.prepare_thread) options.prepare_thread();
   const std::unique_ptr<Engine> engine = nodes->start(settings, store);
-  const FederationHooks hooks{
-      .progress = [&](std::string_view stage, double done) { return watch.progress(stage, done); },
-      .checkpoint = [&](const FederationMoment& moment) { return watch.checkpoint(moment, *engine); },
-      .may_go_back_twice = !nodes->memory_is_here(),
-      .left_out = [&] { return nodes->left_out(); }};
+  FederationHooks hooks{.progress = [&](std::string_view stage, double done) { return watch.progress(stage, done); },
+                        .checkpoint = [&](const FederationMoment& moment) { return watch.checkpoint(moment, *engine); },
+                        .may_go_back_twice = !nodes->memory_is_here(),
+                        .left_out = [&] { return nodes->left_out(); }};
+  RunSettings used = task.settings;
+  used.federation = settings;
+  if (!task.predictors.empty() && PredictorShelf::is_for(used)) {
+    const PredictorShelf shelf(task.predictors, used, fingerprint);
+    hooks.known_predictor = [shelf](double zeta) { return shelf.find(zeta); };
+    hooks.keep_predictor = [shelf](double zeta, const TrainedTogether& trained) { shelf.keep(zeta, trained); };
+  }
   RunResult result{
       .folder = task.folder, .notes = notes, .node_names = data.node_names, .class_names = data.class_names};
   try {
@@ -644,8 +651,6 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
   write_model(paths.model, settings, federation, result.state, data.column_names);
   nodes->collect(*engine, store);
   if (nodes->memory_is_here()) write_batch_norms(paths.batch_norms, settings, federation, result.state, store);
-  RunSettings used = task.settings;
-  used.federation = settings;
   const std::string summary = summary_text(used, result);
   write_file(paths.sums, sums_text(task.folder, summary));
   write_file(paths.summary, summary);

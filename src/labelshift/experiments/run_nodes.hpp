@@ -15,6 +15,7 @@ struct RunTask {
   std::string folder;
   std::string settings_file;  // what write_experiment() says of it
   RunSettings settings;
+  std::string predictors = {};  // folder of those that runs share (predictor_shelf.hpp); empty: none is shared
 };
 
 /// The nodes of one run, wherever they are. They have read their data.

@@ -47,6 +47,13 @@ class Conversation {
       if (!std::binary_search(left_out_.begin(), left_out_.end(), node)) all_.push_back(node);
   }
   const AnswerFacts& facts() const { return facts_; }
+  const FederationHooks& hooks() const { return hooks_; }
+  /// What the exchanges of a phase have cost so far.
+  PhaseCost& cost_of(const char* name) {
+    for (PhaseCost& cost : state_.phases)
+      if (cost.name == name) return cost;
+    return state_.phases.emplace_back(PhaseCost{.name = name});
+  }
   /// How long everybody is waited for from now on; nothing: as long as the engine does.
   void wait_for_everybody(std::optional<Patience::Duration> most) { for_everybody_ = most; }
 
@@ -113,12 +120,6 @@ class Conversation {
   }
 
  private:
-  PhaseCost& cost_of(const char* name) {
-    for (PhaseCost& cost : state_.phases)
-      if (cost.name == name) return cost;
-    return state_.phases.emplace_back(PhaseCost{.name = name});
-  }
-
   Engine& engine_;
   const AnswerFacts facts_;
   const FederationHooks& hooks_;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -88,6 +89,12 @@ struct PhaseCost {
   double seconds = 0.0;
 };
 
+/// A predictor that all nodes trained together, and what its training cost.
+struct TrainedTogether {
+  std::vector<float> weights;
+  PhaseCost cost;
+};
+
 /// How far a federation has come. Together with what its nodes remember, this is all that is needed to go on.
 struct FederationState {
   std::string data;                    // a fingerprint of the nodes' data, set by a caller who wants to notice a change
@@ -144,6 +151,11 @@ struct FederationHooks {
   /// where an exchange that needs every node has failed. A node that was left out of phases 1 and 2 and comes in
   /// repeats them, so that weights change from that round on.
   std::function<std::vector<Index>()> left_out;
+  /// A predictor that the same nodes have trained with this zeta and all else that its training depends on, if the
+  /// caller has kept one: it is not trained again. Asked for where no node is left out.
+  std::function<std::optional<TrainedTogether>(double zeta)> known_predictor;
+  /// Takes one that was trained, for another run to find.
+  std::function<void(double zeta, const TrainedTogether& trained)> keep_predictor;
 };
 
 /// What the coordinator knows of the data, and what tells this run from another.

@@ -310,7 +310,7 @@ class RatioPhase {
     double best_nll = std::numeric_limits<double>::infinity();
     const double part = 1.0 / static_cast<double>(zetas.size());
     for (std::size_t run = 0; run < zetas.size(); ++run) {
-      std::vector<float> weights = train_together(zetas[run], static_cast<double>(run) * part, part);
+      std::vector<float> weights = predictor_of_all(zetas[run], static_cast<double>(run) * part, part);
       if (!method.needs_held_out()) {
         best.weights = std::move(weights);
         break;
@@ -482,6 +482,28 @@ class RatioPhase {
     const CalibrationKind kind = find_calibration(method.calibration).kind;
     if (kind == CalibrationKind::kBiasCorrected) return pooled_path();
     return kind == CalibrationKind::kNone ? std::vector<PooledCandidate>() : std::vector<PooledCandidate>{{kind}};
+  }
+
+  /// The weights of a predictor that all nodes train with this zeta, or have trained before.
+  std::vector<float> predictor_of_all(double zeta, double done, double share) {
+    const FederationHooks& hooks = conversation_.hooks();
+    const bool everybody = conversation_.left_out().empty();
+    PhaseCost& cost = conversation_.cost_of(place_of_predictor_);
+    if (everybody && hooks.known_predictor)
+      if (auto known = hooks.known_predictor(zeta)) {
+        cost.rounds += known->cost.rounds;
+        cost.traffic += known->cost.traffic;
+        cost.seconds += known->cost.seconds;
+        return std::move(known->weights);
+      }
+    const PhaseCost before = cost;
+    TrainedTogether trained{train_together(zeta, done, share), conversation_.cost_of(place_of_predictor_)};
+    trained.cost.rounds -= before.rounds;
+    trained.cost.traffic.up -= before.traffic.up;
+    trained.cost.traffic.down -= before.traffic.down;
+    trained.cost.seconds -= before.seconds;
+    if (everybody && hooks.keep_predictor) hooks.keep_predictor(zeta, trained);
+    return std::move(trained.weights);
   }
 
   std::vector<float> train_together(double zeta, double done, double share) {
