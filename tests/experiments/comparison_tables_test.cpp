@@ -321,11 +321,14 @@ TEST_F(ComparisonTables, BecomeLinesAndRangesOfTheRowsThatRan) {
   EXPECT_THAT(line.y, ElementsAre(0.3125, 0.625));
   EXPECT_THAT(line.high, ElementsAre(testing::DoubleNear(0.3125 + 0.1767766952966369 / 2.0, 1e-15),
                                      testing::DoubleNear(0.625 + 0.1767766952966369, 1e-15)));
-  const RangePlot ranges = spread_plot(experiment_, result_);
-  ASSERT_THAT(ranges.rows, SizeIs(1));
-  EXPECT_EQ(ranges.rows[0].worst.value, 0.375);
-  EXPECT_EQ(ranges.rows[0].average.value, 0.625);
-  EXPECT_EQ(ranges.rows[0].best.value, 0.875);
+  const DotPlot ranges = spread_plot(experiment_, result_);
+  EXPECT_THAT(ranges.rows, ElementsAre("IW-ERM"));
+  ASSERT_THAT(ranges.series, SizeIs(3));
+  EXPECT_THAT(ranges.series[0].values, ElementsAre(0.625));  // average
+  EXPECT_THAT(ranges.series[1].values, ElementsAre(0.375));  // worst
+  EXPECT_THAT(ranges.series[2].values, ElementsAre(0.875));  // best
+  const double deviation = 0.1767766952966369;               // of 0.5 and 0.25, and of 1.0 and 0.75
+  EXPECT_THAT(ranges.series[1].low, ElementsAre(testing::DoubleNear(0.375 - deviation, 1e-15)));
 }
 
 }  // namespace

@@ -140,6 +140,33 @@ TEST(SvgPolyline, GoesFromPointToPoint) {
   EXPECT_EQ(svg_polygon({{1.0, 2.0}, {3.5, 4.0}, {5.0, -6.25}}), "M1 2L3.5 4L5 -6.25Z");
 }
 
+TEST(DistinctLabels, CutWhereTheyMustAndNeverTwoToTheSame) {
+  const std::string start(40, 'x');
+  const std::vector<std::string> texts = {"short", start + " one", start + " two", "short"};
+  const auto labels = distinct_labels(texts, 10.0, 120.0);
+  EXPECT_EQ(labels[0], "short");
+  EXPECT_EQ(labels[3], "short");  // the same name
+  EXPECT_NE(labels[1], labels[2]);
+  EXPECT_TRUE(labels[1].ends_with(" one")) << labels[1];
+  for (const std::string& label : labels) EXPECT_LE(text_width(label, 10.0), 120.0) << label;
+}
+
+TEST(DistinctLabels, GiveNumbersToTextsThatDifferInTheMiddleOnly) {
+  const std::string edge(40, 'x');
+  const auto labels = distinct_labels({edge + "a" + edge, edge + "b" + edge, edge}, 10.0, 120.0);
+  EXPECT_TRUE(labels[0].ends_with(" (1)")) << labels[0];
+  EXPECT_TRUE(labels[1].ends_with(" (2)")) << labels[1];
+  EXPECT_NE(labels[2], labels[0]);
+  for (const std::string& label : labels) EXPECT_LE(text_width(label, 10.0), 120.0) << label;
+}
+
+TEST(DistinctLabels, KeepCharactersOfSeveralBytesWhole) {
+  std::string umlauts;
+  for (int i = 0; i < 40; ++i) umlauts += "\u00e4";
+  for (const std::string& label : distinct_labels({umlauts + "1", umlauts + "2"}, 10.0, 100.0))
+    EXPECT_EQ(xml_escaped(label).find("\uFFFD"), std::string::npos) << label;
+}
+
 TEST(Svg, SetsLinesBelowEachOther) {
   Svg svg(100.0, 100.0, "", "");
   svg.lines(5.0, 20.0, 16.0, {"one", "two", "three"}, {.size = 10.0}, "note");

@@ -10,6 +10,7 @@
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/base/error.hpp"
 #include "labelshift/core/inference/bootstrap.hpp"
+#include "labelshift/report/label_shift_page.hpp"
 #include "labelshift/report/label_shift_report.hpp"
 
 namespace labelshift::cli {
@@ -25,6 +26,7 @@ struct EstimateOptions {
   std::string format = kFormats.front();
   std::string output;
   std::string plot;
+  std::string report;
 };
 
 LabelShiftReport make_report(const EstimateOptions& options) {
@@ -41,7 +43,8 @@ LabelShiftReport make_report(const EstimateOptions& options) {
 }
 
 void estimate(const EstimateOptions& options) {
-  check_outputs(std::array{OptionFile{"--output", options.output}, OptionFile{"--plot", options.plot}},
+  check_outputs(std::array{OptionFile{"--output", options.output}, OptionFile{"--plot", options.plot},
+                           OptionFile{"--report", options.report}},
                 input_files(options.input));
   if (options.plot == "/dev/stdout" && options.output.empty())
     throw Error(ErrorKind::kUsage, "--plot is standard output, where the result goes too; give --output a file");
@@ -49,8 +52,13 @@ void estimate(const EstimateOptions& options) {
   if (const auto ending = std::filesystem::path(options.plot).extension(); !ending.empty() && ending != ".svg")
     throw Error(ErrorKind::kUsage,
                 fmt::format("--plot: cannot draw {}, pictures are SVG only; use .svg", options.plot));
+  if (const auto ending = std::filesystem::path(options.report).extension();
+      !ending.empty() && ending != ".html" && ending != ".htm")
+    throw Error(ErrorKind::kUsage,
+                fmt::format("--report: cannot write {}, reports are HTML only; use .html", options.report));
   check_writable(options.output);
   check_writable(options.plot);
+  check_writable(options.report);
   const LabelShiftReport report = make_report(options);
   for (const std::string& warning : report.warnings) warn(warning);
   // A CSV file has no place for a verdict.
@@ -58,6 +66,7 @@ void estimate(const EstimateOptions& options) {
       options.format == "csv" && verdict.finding == Finding::kDoesNotFit)
     warn(verdict.text);
   if (!options.plot.empty()) write_whole(options.plot, prior_plot(report_plot(report)));
+  if (!options.report.empty()) write_whole(options.report, page_html(label_shift_page(report, provenance_here())));
   const std::string text = options.format == "json"  ? report_json(report)
                            : options.format == "csv" ? table_csv(report_table(report))
                                                      : report_text(report);
@@ -97,6 +106,11 @@ void add_estimate(CLI::App& app) {
   command.add_option("--plot", options->plot, "Draw source mix, target mix and intervals here, as .svg")
       ->type_name("FILE")
       ->transform(standard_output())
+      ->group(group);
+  command
+      .add_option("--report", options->report,
+                  "Write a report to be looked at in a browser here, as .html: verdict, mixes, tests and calibration")
+      ->type_name("FILE")
       ->group(group);
   command.add_flag("--bound", options->bound, "Also print the terms of Thm. 5.1 that can be computed")
       ->disable_flag_override()

@@ -382,7 +382,7 @@ ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSe
     result.figure = folder + "/accuracy.svg";
     result.spread_figure = folder + "/spread.svg";
     write_file(result.figure, line_plot(accuracy_plot(chosen, result)));
-    write_file(result.spread_figure, range_plot(spread_plot(experiment, result)));
+    write_file(result.spread_figure, dot_plot(spread_plot(experiment, result)));
   }
   if (const auto mixes = mix_plot(experiment, result)) {
     result.mix_figure = folder + "/node-mixes.svg";

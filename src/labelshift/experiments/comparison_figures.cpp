@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <map>
 
 #include "labelshift/report/series_style.hpp"
 
@@ -24,24 +24,32 @@ std::string reported_accuracy(const Experiment& experiment, const ComparisonResu
   return fmt::format("accuracy of node {}", experiment.report_node);
 }
 
+std::string means_over(const Experiment& experiment) {
+  return fmt::format("Means over {} seeds; bands are one standard deviation.", experiment.seeds.size());
+}
+
 double known_deviation(const MeanDeviation& value) {
   return std::isnan(value.deviation) ? 0.0 : value.deviation;
 }
 
-LineSeries accuracy_line(const Experiment& experiment, const RowResult& row, const ComparedRun& compared) {
-  LineSeries series{.name = row.name};
-  std::set<int> rounds;
-  for (const NodeEvaluation& one : row.runs.front().state.history) rounds.insert(one.round);
-  for (const int round : rounds) {
-    std::vector<double> values;
-    for (const RunResult& run : row.runs) {
-      RunResult until{.state = {}};
-      for (const NodeEvaluation& one : run.state.history)
-        if (one.round == round) until.state.history.push_back(one);
-      values.push_back(judged_accuracy(experiment, until));
+/// A number of the evaluations of a row against rounds, or against iterations of the row that is given.
+LineSeries progress_line(const Experiment& experiment, const RowResult& row, double NodeEvaluation::*number,
+                         const LocalSettings* local) {
+  std::map<int, std::vector<double>> by_round;  // a value for each run
+  for (const RunResult& run : row.runs) {
+    RunResult until{.state = {}};  // the evaluations of one round
+    const std::vector<NodeEvaluation>& history = run.state.history;
+    for (std::size_t i = 0; i < history.size(); ++i) {
+      until.state.history.push_back(history[i]);
+      if (i + 1 < history.size() && history[i + 1].round == history[i].round) continue;
+      by_round[history[i].round].push_back(judged_by(experiment, until, number));
+      until.state.history.clear();
     }
+  }
+  LineSeries series{.name = row.name};
+  for (const auto& [round, values] : by_round) {
     const MeanDeviation value = mean_deviation(values);
-    series.x.push_back(mean_iterations(experiment, compared, round));
+    series.x.push_back(compared ? mean_iterations(experiment, *compared, round) : round);
     series.y.push_back(value.mean);
     series.low.push_back(value.mean - known_deviation(value));
     series.high.push_back(value.mean + known_deviation(value));
@@ -119,23 +127,52 @@ LinePlot accuracy_plot(const Experiment& experiment, const ComparisonResult& res
                   .y_scale = AxisScale::kLinear};
   for (std::size_t r = 0; r < result.rows.size() && r < kMaxSeriesStyles; ++r)
     if (!result.rows[r].runs.empty())
-      panel.series.push_back(accuracy_line(experiment, result.rows[r], experiment.runs[r]));
-  const std::string of_several =
-      fmt::format("Means over {} seeds; bands are one standard deviation.", experiment.seeds.size());
+      panel.series.push_back(progress_line(experiment, result.rows[r], &NodeEvaluation::accuracy,
+                                           &experiment.runs[r]));
+  const std::string of_several = means_over(experiment);
   return {.title = experiment.title, .subtitle = subtitle(of_several, experiment, result), .panels = {panel}};
 }
 
-RangePlot spread_plot(const Experiment& experiment, const ComparisonResult& result) {
-  const auto point = [](const MeanDeviation& value) { return RangePoint{value.mean, known_deviation(value)}; };
+LinePlot progress_plot(const Experiment& experiment, const ComparisonResult& result, double NodeEvaluation::*number,
+                       const std::string& label) {
+  LinePlot plot{.panels = {{.x_label = "rounds of training",
+                            .y_label = label,
+                            .x_scale = AxisScale::kLinear,
+                            .y_scale = AxisScale::kLinear}}};
+  if (experiment.seeds.size() > 1) plot.subtitle = means_over(experiment);
+  for (std::size_t r = 0; r < result.rows.size() && r < kMaxSeriesStyles; ++r) {
+    if (result.rows[r].runs.empty()) continue;
+    LineSeries line = progress_line(experiment, result.rows[r], number, nullptr);
+    plot.names.push_back(line.name);
+    if (std::any_of(line.y.begin(), line.y.end(), has_value)) plot.panels[0].series.push_back(std::move(line));
+  }
+  return plot;
+}
+
+DotPlot spread_plot(const Experiment& experiment, const ComparisonResult& result) {
   const std::string of_several =
       fmt::format("Whiskers are one standard deviation over {} seeds.", experiment.seeds.size());
-  RangePlot plot{
-      .title = experiment.title, .subtitle = subtitle(of_several, experiment, result), .x_label = "accuracy"};
+  DotPlot plot{.title = experiment.title,
+               .subtitle = subtitle(of_several, experiment, result),
+               .row_label = "run",
+               .x_label = "accuracy (share of test examples)",
+               .series = {{.name = "average"}, {.name = "worst node"}, {.name = "best node"}},
+               .joined = true,
+               .shown = {.low = 0.0, .high = 1.0}};
+  const auto add = [](DotSeries& series, const MeanDeviation& value) {
+    const double deviation = known_deviation(value);
+    series.values.push_back(value.mean);
+    series.low.push_back(deviation > 0.0 ? value.mean - deviation : kUnknown);
+    series.high.push_back(deviation > 0.0 ? value.mean + deviation : kUnknown);
+  };
   for (const RowResult& row : result.rows) {
     if (row.runs.empty()) continue;
     std::vector<double> averages;
     for (const RunResult& run : row.runs) averages.push_back(average_accuracy(run.state.history));
-    plot.rows.push_back({row.name, point(row.worst), point(mean_deviation(averages)), point(row.best)});
+    plot.rows.push_back(row.name);
+    add(plot.series[0], mean_deviation(averages));
+    add(plot.series[1], row.worst);
+    add(plot.series[2], row.best);
   }
   return plot;
 }

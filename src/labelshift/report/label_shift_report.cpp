@@ -37,28 +37,6 @@ const char* objective(const LabelShiftOptions& options) {
   return find_estimator(options.estimator).penalised ? "penalised likelihood" : "likelihood";
 }
 
-std::string how_found(const LabelShiftReport& report) {
-  const RatioEstimate& estimate = report.result.estimate;
-  switch (estimate.stopped_by) {
-    case StopReason::kClosedForm:
-      return fmt::format("Found by {} in closed form.", report.options.estimator);
-    case StopReason::kTolerance:
-    case StopReason::kIterationLimit:
-    case StopReason::kRounding:
-      break;
-  }
-  return fmt::format(
-      "Found by {} in {} iterations{}{}.", report.options.estimator, estimate.iterations,
-      estimate.stopped_by == StopReason::kIterationLimit ? ", its limit" : "",
-      estimate.gap ? fmt::format(", within {:.1g} of the best {}", *estimate.gap, objective(report.options)) : "");
-}
-
-std::string interval_line(const LabelShiftReport& report) {
-  return fmt::format(
-      "low and high are the ends of {:.4g} % intervals, each on its own{}.", 100.0 * report.options.level,
-      report.options.bootstrap > 0 ? fmt::format(", from {} bootstrap replicates", report.options.bootstrap) : "");
-}
-
 /// Which kind was chosen and what the others would have been.
 std::string choice_line(const CalibrationChoice& choice, const CalibrationFit& fit) {
   std::string others;
@@ -79,32 +57,15 @@ std::string choice_line(const CalibrationChoice& choice, const CalibrationFit& f
       widest == fit.kind ? "" : fmt::format(" The intervals are those of {}.", to_string(widest)));
 }
 
-std::string calibration_line(const LabelShiftReport& report, const CalibrationFit& fit) {
-  if (report.result.calibration_choice->candidates.size() > 1)
-    return choice_line(*report.result.calibration_choice, fit);
-  const auto& unseen = report.result.unseen;
-  const std::string why_not =
-      unseen.empty() ? ":"
-                     : fmt::format(", since the source has no example of {};", list_classes(unseen, report.classes));
-  if (fit.kind == CalibrationKind::kNone)
-    return fmt::format("Not calibrated{} NLL {:.4f}, ECE {:.4f} on the source{}.", why_not, fit.nll_before,
-                       fit.ece_before,
-                       unseen.empty() && fit.ece_before > 0.02 && report.result.source_evidence->says_labels()
-                           ? "; the calibration auto may give a better answer"
-                           : "");
-  return fmt::format("Calibration {} took the source's NLL from {:.4f} to {:.4f} and its ECE from {:.4f} to {:.4f}.",
-                     report.options.calibration, fit.nll_before, fit.nll_after, fit.ece_before, fit.ece_after);
-}
-
 /// How the answer was found and what the tests say.
 std::vector<std::string> summary_lines(const LabelShiftReport& report) {
-  std::vector<std::string> lines{interval_line(report), how_found(report)};
+  std::vector<std::string> lines{interval_sentence(report), solver_sentence(report)};
   if (const auto& evidence = report.result.source_evidence)
     lines.push_back(fmt::format("The classifier is right on {:.1f} % of the source.", 100.0 * evidence->accuracy));
   if (report.result.source_is_weighted)
     lines.push_back(
         "The source examples have another mix than the source prior that was given, so they are weighted to have it.");
-  if (report.result.calibration_fit) lines.push_back(calibration_line(report, *report.result.calibration_fit));
+  if (report.result.calibration_fit) lines.push_back(calibration_sentence(report));
   lines.push_back(verdict_line(report));
   if (const auto& bound = report.result.bound_terms) {
     lines.push_back(fmt::format("Thm. 5.1: mu {:.3g}, p_min {:.3g}, 2 / (mu p_min) {:.3g}, 2 / (mu p_min^2) {:.3g},",
@@ -123,6 +84,46 @@ int prior_decimals(std::size_t classes) {
 }
 
 }  // namespace
+
+std::string solver_sentence(const LabelShiftReport& report) {
+  const RatioEstimate& estimate = report.result.estimate;
+  switch (estimate.stopped_by) {
+    case StopReason::kClosedForm:
+      return fmt::format("Found by {} in closed form.", report.options.estimator);
+    case StopReason::kTolerance:
+    case StopReason::kIterationLimit:
+    case StopReason::kRounding:
+      break;
+  }
+  return fmt::format(
+      "Found by {} in {} iterations{}{}.", report.options.estimator, estimate.iterations,
+      estimate.stopped_by == StopReason::kIterationLimit ? ", its limit" : "",
+      estimate.gap ? fmt::format(", within {:.1g} of the best {}", *estimate.gap, objective(report.options)) : "");
+}
+
+std::string interval_sentence(const LabelShiftReport& report) {
+  return fmt::format(
+      "low and high are the ends of {:.4g} % intervals, each on its own{}.", 100.0 * report.options.level,
+      report.options.bootstrap > 0 ? fmt::format(", from {} bootstrap replicates", report.options.bootstrap) : "");
+}
+
+std::string calibration_sentence(const LabelShiftReport& report) {
+  const CalibrationFit& fit = *report.result.calibration_fit;
+  if (report.result.calibration_choice->candidates.size() > 1)
+    return choice_line(*report.result.calibration_choice, fit);
+  const auto& unseen = report.result.unseen;
+  const std::string why_not =
+      unseen.empty() ? ":"
+                     : fmt::format(", since the source has no example of {};", list_classes(unseen, report.classes));
+  if (fit.kind == CalibrationKind::kNone)
+    return fmt::format("Not calibrated{} NLL {:.4f}, ECE {:.4f} on the source{}.", why_not, fit.nll_before,
+                       fit.ece_before,
+                       unseen.empty() && fit.ece_before > 0.02 && report.result.source_evidence->says_labels()
+                           ? "; the calibration auto may give a better answer"
+                           : "");
+  return fmt::format("Calibration {} took the source's NLL from {:.4f} to {:.4f} and its ECE from {:.4f} to {:.4f}.",
+                     report.options.calibration, fit.nll_before, fit.nll_after, fit.ece_before, fit.ece_after);
+}
 
 Table mix_table(const std::vector<std::string>& classes, const Eigen::VectorXd& source_prior,
                 const Eigen::VectorXd& target_prior, const Intervals& intervals, const Eigen::VectorXd* ratio) {

@@ -40,6 +40,12 @@ std::string report_json(const LabelShiftReport& report);
 /// Source mix, target mix and intervals under the verdict.
 PriorPlot report_plot(const LabelShiftReport& report);
 
+/// How sure the numbers are, what the solver did, and which calibration was taken and why. The last is of a result that
+/// has a calibration.
+std::string interval_sentence(const LabelShiftReport& report);
+std::string solver_sentence(const LabelShiftReport& report);
+std::string calibration_sentence(const LabelShiftReport& report);
+
 /// What the tests say together.
 Verdict verdict_on(const LabelShiftResult& result, const std::vector<std::string>& classes);
 

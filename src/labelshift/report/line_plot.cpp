@@ -17,10 +17,10 @@ namespace labelshift {
 namespace {
 
 constexpr std::size_t kMaxColumns = 4;
-constexpr double kTitleSize = 14.0;
-constexpr double kTitleHeight = 18.0;  // of a line of the title
-constexpr double kMarkerPitch = 26.0;  // markers of a line are at least so far apart
+constexpr double kMarkerPitch = 26.0;      // markers of a line are at least so far apart
+constexpr double kPageMarkerPitch = 13.0;  // on a page they can be pointed at
 constexpr double kYLabelRoom = 18.0;
+constexpr double kHitReach = 8.0;  // of a marker, for the pointer
 
 void check(const LineSeries& series, const LinePanel& panel) {
   const auto fail = [&](const std::string& what) {
@@ -46,7 +46,7 @@ void check(const LineSeries& series, const LinePanel& panel) {
 
 /// The names of all series in order of appearance. Checks everything.
 std::vector<std::string> names_of(const LinePlot& plot) {
-  std::vector<std::string> names;
+  std::vector<std::string> names = plot.names;
   for (const LinePanel& panel : plot.panels)
     for (const LineSeries& series : panel.series) {
       check(series, panel);
@@ -127,7 +127,16 @@ void draw_band(Svg& svg, const LineSeries& series, const Axis& x, const Axis& y,
   }
 }
 
-void draw_line(Svg& svg, const LineSeries& series, const Axis& x, const Axis& y, const SeriesStyle& style) {
+std::string tooltip(const LinePanel& panel, const LineSeries& series, std::size_t i) {
+  std::string text =
+      fmt::format("{}: {} {:.6g}, {} {:.4g}", series.name, panel.x_label, series.x[i], panel.y_label, series.y[i]);
+  if (!series.low.empty() && has_value(series.low[i]) && has_value(series.high[i]) && series.low[i] < series.high[i])
+    text += fmt::format(" ({:.4g} to {:.4g})", series.low[i], series.high[i]);
+  return text;
+}
+
+void draw_line(Svg& svg, const LinePanel& panel, const LineSeries& series, const Axis& x, const Axis& y,
+               const SeriesStyle& style, double marker_pitch) {
   svg.begin_group(series.name);
   const auto shown = [&](std::size_t i) { return can_show(y.scale, series.y[i]); };
   const std::vector<Run> lines = runs(series, shown);
@@ -141,10 +150,15 @@ void draw_line(Svg& svg, const LineSeries& series, const Axis& x, const Axis& y,
     // Many points have markers on some only, not the same ones for every series, and every run has one.
     const double length = x.at(series.x[run.last - 1]) - x.at(series.x[run.first]);
     const double pitch = length / static_cast<double>(std::max<std::size_t>(run.last - run.first - 1, 1));
-    const auto every = static_cast<std::size_t>(std::max(1.0, std::ceil(kMarkerPitch / std::max(pitch, 1e-3) - 0.5)));
+    const auto every = static_cast<std::size_t>(std::max(1.0, std::ceil(marker_pitch / std::max(pitch, 1e-3) - 0.5)));
     const std::size_t skip = std::min(style.number * 3 % every, (run.last - run.first - 1) / 2);
-    for (std::size_t i = run.first + skip; i < run.last; i += every)
-      draw_marker(svg, {x.at(series.x[i]), y.at(series.y[i])}, style, "marker");
+    for (std::size_t i = run.first + skip; i < run.last; i += every) {
+      const SvgPoint at{x.at(series.x[i]), y.at(series.y[i])};
+      svg.begin_group(tooltip(panel, series, i), "point");
+      svg.hit_area(at.x - kHitReach, at.y - kHitReach, 2.0 * kHitReach, 2.0 * kHitReach);
+      draw_marker(svg, at, style, "marker");
+      svg.end_group();
+    }
   }
   for (std::size_t i = 0; i < series.x.size(); ++i) {
     if (shown(i) || !has_value(series.y[i])) continue;
@@ -179,7 +193,7 @@ std::string note(const LinePlot& plot) {
 /// One panel with all that is in it; the coordinates of its axes are those of its frame. `y_label_x` is the middle of
 /// the label of the y axis, or there is none.
 void draw_panel(Svg& svg, const LinePanel& panel, const Axis& x, const Axis& y, const std::vector<std::string>& names,
-                std::optional<double> y_label_x) {
+                std::optional<double> y_label_x, double marker_pitch) {
   const double width = x.end - x.start, height = y.start - y.end;
   const double middle_x = x.start + width / 2.0, middle_y = y.end + height / 2.0;
   draw_ticks(svg, x, y);
@@ -201,7 +215,7 @@ void draw_panel(Svg& svg, const LinePanel& panel, const Axis& x, const Axis& y, 
   for (auto series = panel.series.rbegin(); series != panel.series.rend(); ++series)
     draw_band(svg, *series, x, y, style_of(*series));
   for (auto series = panel.series.rbegin(); series != panel.series.rend(); ++series)
-    draw_line(svg, *series, x, y, style_of(*series));
+    draw_line(svg, panel, *series, x, y, style_of(*series), marker_pitch);
   draw_frame(svg, x, y);
 }
 
@@ -209,11 +223,12 @@ void draw_panel(Svg& svg, const LinePanel& panel, const Axis& x, const Axis& y, 
 
 std::string line_plot(const LinePlot& plot) {
   const std::vector<std::string> names = names_of(plot);
-  const std::size_t columns = std::min(plot.panels.size(), kMaxColumns);
+  const std::size_t columns = std::min(plot.panels.size(), plot.for_page ? 1 : kMaxColumns);
   const std::size_t rows = (plot.panels.size() + columns - 1) / columns;
-  // One panel fills a column of a paper and four its page.
+  // One panel fills a column of a paper and four its page; on a page of a report a panel fills a phone.
+  constexpr SvgPoint kPageSize{330.0, 220.0};
   constexpr SvgPoint kPanelSizes[] = {{420.0, 280.0}, {330.0, 230.0}, {240.0, 190.0}, {190.0, 170.0}};
-  const auto [panel_width, panel_height] = kPanelSizes[columns - 1];
+  const auto [panel_width, panel_height] = plot.for_page ? kPageSize : kPanelSizes[columns - 1];
 
   const bool one_y_label = std::all_of(plot.panels.begin(), plot.panels.end(),
                                        [&](const LinePanel& panel) { return panel.y_label == plot.panels[0].y_label; });
@@ -260,7 +275,8 @@ std::string line_plot(const LinePlot& plot) {
     y.start = y.end + panel_height;
     const bool has_y_label = !one_y_label || p % columns == 0;
     draw_panel(svg, plot.panels[p], x, y, names,
-               has_y_label ? std::optional(x.start - tick_room - kYLabelRoom / 2.0) : std::nullopt);
+               has_y_label ? std::optional(x.start - tick_room - kYLabelRoom / 2.0) : std::nullopt,
+               plot.for_page ? kPageMarkerPitch : kMarkerPitch);
   }
   svg.lines(kMargin, notes_top + kLineHeight / 2.0, kLineHeight, notes, {.size = kTickSize, .fill = kQuietColour},
             "note");

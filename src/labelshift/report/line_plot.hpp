@@ -29,9 +29,12 @@ struct LinePlot {
   std::string title;
   std::string subtitle;  // what the points and bands are; wrapped
   std::vector<LinePanel> panels;
+  std::vector<std::string> names = {};  // of series, which have the first styles in this order; others follow
+  bool for_page = false;                // panels below each other, each as wide as a phone
 };
 
-/// An SVG document with the panels side by side, four to a row, under one legend. Series differ in colour, in marker
+/// An SVG document with the panels side by side, four to a row, under one legend. A marker's tooltip says its
+/// values. Series differ in colour, in marker
 /// and in dashes, so that they can be told apart by the colour-blind and in grey print. A point of y <= 0 on a log axis
 /// is a triangle on the axis, and a band that reaches down to there ends at the axis; a note says so, and how many
 /// points had no value at all. Bands stretch a log axis by a factor of ten at most. Throws Error{kInput} if a series'

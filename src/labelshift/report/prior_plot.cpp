@@ -21,7 +21,7 @@ constexpr double kWidth = 720.0;
 constexpr double kMaxNameWidth = 220.0;
 
 // Grey and blue that differ in lightness too, so that they stay apart in grey print and with any colour blindness.
-constexpr const char* kSourceColour = "#c3c9d1";
+constexpr const char* kSourceColour = kBarColour;
 constexpr const char* kTargetColour = "#3a8dc7";
 constexpr Stroke kIntervalStroke{.colour = kInkColour, .width = 1.25};
 
@@ -133,6 +133,9 @@ std::string prior_plot(const PriorPlot& plot) {
     if (has_intervals) largest = std::max(largest, plot.target_prior_high[c]);
   }
   name_width = std::min(name_width, kMaxNameWidth);
+  std::vector<std::string> shown_names;
+  for (const Index c : shown) shown_names.push_back(plot.classes[static_cast<std::size_t>(c)]);
+  const std::vector<std::string> labels = distinct_labels(shown_names, font, kMaxNameWidth);
   const double value_room = 6.0 + text_width("<0.000%", font);  // right of the longest bar
   const ShareAxis axis = make_share_axis(kMargin + name_width + 8.0, kWidth - kMargin - value_room, largest);
 
@@ -181,8 +184,7 @@ std::string prior_plot(const PriorPlot& plot) {
     const double source_y = middle - bar / 2.0 - 0.5;  // of the middle of the bar; the bars stand 1 apart
     const double target_y = middle + bar / 2.0 + 0.5;
     svg.begin_group(tooltip(plot, c, axis.value_decimals));
-    svg.text(axis.left - 8.0, middle, plot.classes[static_cast<std::size_t>(c)],
-             {.size = font, .fill = kInkColour, .anchor = Anchor::kEnd, .max_width = kMaxNameWidth}, "name");
+    svg.text(axis.left - 8.0, middle, labels[i], {.size = font, .fill = kInkColour, .anchor = Anchor::kEnd}, "name");
 
     const double source_end = axis.x(plot.source_prior[c]);
     svg.rect(axis.left, source_y - bar / 2.0, source_end - axis.left, bar, kSourceColour, "source");

@@ -57,6 +57,30 @@ std::string text_attributes(double x, double y, const TextStyle& style, const ch
                      svg_number(style.size), anchor, style.bold ? " font-weight=\"bold\"" : "", style.fill);
 }
 
+/// The start and the end of a text, with an ellipsis between them.
+std::string without_middle(std::string_view text, double size, double width) {
+  std::vector<std::string_view> characters;
+  for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(characters.back().size()))
+    characters.push_back(rest.substr(0, first_xml_character(rest).bytes));
+  double room = width - text_width(kEllipsis, size);
+  std::string start, end;
+  std::size_t first = 0, last = characters.size();
+  while (first < last) {
+    const bool at_start = start.size() <= end.size();
+    const std::string_view next = at_start ? characters[first] : characters[last - 1];
+    room -= text_width(next, size);
+    if (room < 0.0) break;
+    if (at_start) {
+      start += next;
+      ++first;
+    } else {
+      end.insert(0, next);
+      --last;
+    }
+  }
+  return fmt::format("{}{}{}", start, kEllipsis, end);
+}
+
 }  // namespace
 
 std::string xml_escaped(std::string_view text) {
@@ -140,6 +164,28 @@ std::string ellipsised(std::string_view text, double size, double width) {
   return fmt::format("{}{}", text.substr(0, kept), kEllipsis);
 }
 
+std::vector<std::string> distinct_labels(const std::vector<std::string>& texts, double size, double width) {
+  std::vector<std::string> labels;
+  for (const std::string& text : texts) labels.push_back(ellipsised(text, size, width));
+  const auto looks_like_another = [&](std::size_t i) {
+    for (std::size_t j = 0; j < texts.size(); ++j)
+      if (texts[j] != texts[i] && labels[j] == labels[i]) return true;
+    return false;
+  };
+  const auto mend = [&](auto&& shortened) {
+    std::vector<std::string> mended = labels;
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      if (looks_like_another(i)) mended[i] = shortened(i);
+    labels = std::move(mended);
+  };
+  mend([&](std::size_t i) { return without_middle(texts[i], size, width); });
+  mend([&](std::size_t i) {
+    const std::string number = fmt::format(" ({})", i + 1);
+    return ellipsised(texts[i], size, width - text_width(number, size)) + number;
+  });
+  return labels;
+}
+
 Svg::Svg(double width, double height, std::string_view title, std::string_view description) {
   const std::string w = svg_number(width), h = svg_number(height);
   body_ = fmt::format(
@@ -194,8 +240,14 @@ void Svg::power(double x, double y, std::string_view base, std::string_view expo
                        svg_number(0.75 * style.size), xml_escaped(exponent));
 }
 
-void Svg::begin_group(std::string_view tooltip) {
-  body_ += fmt::format("<g>\n<title>{}</title>\n", xml_escaped(tooltip));
+void Svg::hit_area(double x, double y, double width, double height) {
+  body_ += fmt::format(
+      "<rect class=\"hit\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"none\" pointer-events=\"all\"/>\n",
+      svg_number(x), svg_number(y), svg_number(width), svg_number(height));
+}
+
+void Svg::begin_group(std::string_view tooltip, const char* css_class) {
+  body_ += fmt::format("<g{}>\n<title>{}</title>\n", class_attribute(css_class), xml_escaped(tooltip));
   ++open_groups_;
 }
 

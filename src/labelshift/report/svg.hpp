@@ -12,6 +12,10 @@ namespace labelshift {
 /// (control characters, broken UTF-8) becomes U+FFFD, so that no class name can make a figure unreadable.
 std::string xml_escaped(std::string_view text);
 
+/// The texts, each at most `width` wide. One that is wider loses its end or, where it would then look like another, its
+/// middle; those that look alike even so end in their numbers.
+std::vector<std::string> distinct_labels(const std::vector<std::string>& texts, double size, double width);
+
 /// A coordinate: two decimals at most, no trailing zeros, the same in every locale.
 std::string svg_number(double value);
 
@@ -73,6 +77,8 @@ class Svg {
   void line(double x1, double y1, double x2, double y2, const Stroke& stroke, const char* css_class = nullptr);
   /// An open path of the SVG commands `data`, such as "M0 0H10".
   void path(std::string_view data, const Stroke& stroke, const char* css_class = nullptr);
+  /// Nothing to be seen: it makes what it covers a part of its group's tooltip, since a mark alone is hard to hit.
+  void hit_area(double x, double y, double width, double height);
   /// The inside of the SVG commands `data`.
   void area(std::string_view data, const Fill& fill, const char* css_class = nullptr);
   /// `y` is the middle of the text's capitals.
@@ -87,7 +93,7 @@ class Svg {
              const char* css_class = nullptr);
 
   /// What is drawn until end_group() shares this tooltip.
-  void begin_group(std::string_view tooltip);
+  void begin_group(std::string_view tooltip, const char* css_class = nullptr);
   void end_group();
 
   /// The whole document. All groups must have been ended.

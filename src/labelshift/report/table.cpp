@@ -11,6 +11,7 @@
 #include "labelshift/core/base/csv_cell.hpp"
 #include "labelshift/core/base/json.hpp"
 #include "labelshift/core/base/printable.hpp"
+#include "labelshift/report/svg.hpp"
 
 namespace labelshift {
 namespace {
@@ -168,6 +169,29 @@ std::string table_text(const Table& table) {
   }
   for (const std::string& note : table.notes) text += note + '\n';
   return text;
+}
+
+std::string table_html(const Table& table) {
+  assert(is_consistent(table));
+  const auto add_line = [&](const char* element, const auto& text_of) {
+    std::string line = "<tr>";
+    for (std::size_t k = 0; k < table.columns.size(); ++k)
+      line += fmt::format("<{0}{1}>{2}</{0}>", element,
+                          table.columns[k].kind == ColumnKind::kText ? "" : " class=\"n\"", xml_escaped(text_of(k)));
+    return line + "</tr>\n";
+  };
+  std::string text = "<table>\n";
+  if (!table.title.empty()) text += fmt::format("<caption>{}</caption>\n", xml_escaped(table.title));
+  text +=
+      fmt::format("<thead>{}</thead>\n<tbody>\n", add_line("th", [&](std::size_t k) { return table.columns[k].name; }));
+  for (const std::vector<Cell>& row : table.rows)
+    text += add_line("td", [&](std::size_t k) {
+      std::string cell = cell_text(table.columns[k], row[k]);
+      if (std::holds_alternative<MeanDeviation>(row[k]))
+        if (const std::size_t at = cell.find("+-"); at != std::string::npos) cell.replace(at, 2, "\u00b1");
+      return cell;
+    });
+  return text + "</tbody>\n</table>\n";
 }
 
 std::string table_csv(const Table& table, bool with_keys) {

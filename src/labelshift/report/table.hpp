@@ -57,6 +57,9 @@ struct Table {
 /// blank. Names are made printable.
 std::string table_text(const Table& table);
 
+/// The same as a <table> of HTML, without the notes.
+std::string table_html(const Table& table);
+
 /// For programs: a line of keys, if it is wanted, and a line for each row. What is not known is empty. Of a mean there
 /// are KEY and KEY_sd, of an interval KEY_low and KEY_high, of a transfer KEY_rounds, KEY_up and KEY_down.
 std::string table_csv(const Table& table, bool with_keys = true);

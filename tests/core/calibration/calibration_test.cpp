@@ -737,10 +737,19 @@ TEST(PredictionQuality, OfFourRowsByHand) {
   EXPECT_NEAR(quality.nll, -(std::log(0.9) + std::log(0.1) + std::log(0.6)) / 4.0, 1e-15);
   // Bins: {0.9, 0.9} with accuracy 1/2; {0.6} right; {1.0} right. (2 * 0.4 + 0.4 + 0) / 4.
   EXPECT_NEAR(quality.ece, 0.3, 1e-15);
+  ASSERT_EQ(quality.bins.size(), 3u);
+  EXPECT_EQ(quality.bins[0].rows, 1);
+  EXPECT_NEAR(quality.bins[0].confidence, 0.6, 1e-15);
+  EXPECT_NEAR(quality.bins[0].accuracy, 1.0, 1e-15);
+  EXPECT_EQ(quality.bins[1].rows, 2);
+  EXPECT_NEAR(quality.bins[1].share, 0.5, 1e-15);
+  EXPECT_NEAR(quality.bins[1].accuracy, 0.5, 1e-15);
   const std::vector<double> weights = {3.0, 1.0, 0.0, 4.0};
   const PredictionQuality weighted = prediction_quality({.probs = probs, .labels = labels, .weights = weights});
   EXPECT_NEAR(weighted.nll, -(3.0 * std::log(0.9) + std::log(0.1)) / 8.0, 1e-15);
   EXPECT_NEAR(weighted.ece, (4.0 * 0.9 - 3.0) / 8.0, 1e-15);
+  ASSERT_EQ(weighted.bins.size(), 2u);  // the row in the third weighs nothing
+  EXPECT_NEAR(weighted.bins[0].accuracy, 0.75, 1e-15);
 }
 
 TEST(PredictionQuality, IsWhatAFitReports) {
@@ -754,6 +763,11 @@ TEST(PredictionQuality, IsWhatAFitReports) {
   EXPECT_NEAR(a.ece, fit.ece_before, 1e-12);
   EXPECT_NEAR(b.nll, fit.nll_after, 1e-12);
   EXPECT_NEAR(b.ece, fit.ece_after, 1e-12);
+  for (const auto& [bins, ece] : {std::pair{fit.bins_before, fit.ece_before}, {fit.bins_after, fit.ece_after}}) {
+    double sum = 0.0;  // what the error is made of
+    for (const ConfidenceBin& bin : bins) sum += bin.share * std::abs(bin.confidence - bin.accuracy);
+    EXPECT_NEAR(sum, ece, 1e-12);
+  }
 }
 
 }  // namespace

@@ -198,6 +198,8 @@ CalibrationFit fit_calibration(CalibrationKind kind, const Scores& source, std::
   fit.nll_after = after.nll;
   fit.ece_before = before.ece;
   fit.ece_after = after.ece;
+  fit.bins_before = before.bins;
+  fit.bins_after = after.bins;
   return fit;
 }
 

@@ -6,8 +6,10 @@
 #include <span>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "labelshift/core/base/matrix_view.hpp"
+#include "labelshift/core/calibration/prediction_quality.hpp"
 #include "labelshift/core/likelihood/scores.hpp"
 
 namespace labelshift {
@@ -64,6 +66,8 @@ struct CalibrationFit {
   double nll_after = 0.0;   // never above nll_before
   double ece_before = 0.0;
   double ece_after = 0.0;
+  std::vector<ConfidenceBin> bins_before = {};  // that the calibration errors are of
+  std::vector<ConfidenceBin> bins_after = {};
   int iterations = 0;  // Newton steps on the whole sample
   bool converged = false;
 };

@@ -8,17 +8,29 @@
 namespace labelshift {
 
 void PredictionQualitySum::add(double log_prob_of_label, double confidence, bool correct, double weight) {
-  const std::size_t last = excess_.size() - 1;
-  const auto bin = static_cast<std::size_t>(confidence * static_cast<double>(excess_.size()));
-  excess_[std::min(bin, last)] += weight * (confidence - (correct ? 1.0 : 0.0));
+  const auto at = static_cast<std::size_t>(confidence * static_cast<double>(bins_.size()));
+  Bin& bin = bins_[std::min(at, bins_.size() - 1)];
+  bin.excess += weight * (confidence - (correct ? 1.0 : 0.0));
+  bin.weight += weight;
+  bin.confidence += weight * confidence;
+  ++bin.rows;
   log_loss_ -= weight * log_prob_of_label;
   weight_ += weight;
 }
 
 PredictionQuality PredictionQualitySum::quality() const {
+  PredictionQuality result{.nll = log_loss_ / weight_};
   double error = 0.0;
-  for (const double excess : excess_) error += std::abs(excess);
-  return {.nll = log_loss_ / weight_, .ece = error / weight_};
+  for (const Bin& bin : bins_) {
+    error += std::abs(bin.excess);
+    if (bin.weight > 0.0)
+      result.bins.push_back({.share = bin.weight / weight_,
+                             .confidence = bin.confidence / bin.weight,
+                             .accuracy = (bin.confidence - bin.excess) / bin.weight,
+                             .rows = bin.rows});
+  }
+  result.ece = error / weight_;
+  return result;
 }
 
 PredictionQuality prediction_quality(const SourceSample& sample) {
