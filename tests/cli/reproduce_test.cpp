@@ -41,6 +41,10 @@ TEST_F(ReproduceCommand, GoesOnAfterAnInterruptAndMakesAFigure) {
   EXPECT_THAT(result.out, StartsWith("Fashion-MNIST\n"));
   EXPECT_THAT(result.out, HasSubstr("Figure:  r/figure-5/figure.svg"));
   EXPECT_THAT(bytes_of(path("r/figure-5/figure.svg")), HasSubstr("<svg"));
+  EXPECT_THAT(result.out, HasSubstr("Report:  r/figure-5/report.html"));
+  const std::string report = bytes_of(path("r/figure-5/report.html"));
+  EXPECT_THAT(report, HasSubstr("The paper claims that VRLS has a lower MSE"));
+  EXPECT_THAT(report, HasSubstr("<dt>Command</dt><dd>labelshift reproduce figure-5 --trials 2"));
   const auto summary = nlohmann::json::parse(bytes_of(path("r/figure-5/summary.json")));
   EXPECT_EQ(summary["panels"].size(), 3u);
   expect_failure(small + " --trials 3", kUsage, "--trials is there 2 times; give it once");

@@ -76,14 +76,14 @@ TEST_F(FederationRun, GivesTheSameBitsForAnyNumberOfWorkers) {
   expect_same_results("four", "one");
 }
 
-TEST_F(FederationRun, LeavesASummaryAModelAndNothingElse) {
+TEST_F(FederationRun, LeavesASummaryAModelAReportAndNothingElse) {
   const RunResult result = run_in_folder(task("run"), {});
   EXPECT_EQ(result.state.round, 12);
   EXPECT_EQ(result.last().size(), 5u);
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(path("run"))) names.insert(entry.path().filename());
-  EXPECT_THAT(names, testing::ElementsAre("SHA256SUMS", "experiment.toml", "lock", "model.safetensors", "rounds.csv",
-                                          "summary.json"));
+  EXPECT_THAT(names, testing::ElementsAre("SHA256SUMS", "experiment.toml", "lock", "model.safetensors", "report.html",
+                                          "rounds.csv", "summary.json"));
   EXPECT_EQ(std::system(("cd '" + path("run") + "' && sha256sum --quiet -c SHA256SUMS").c_str()), 0);
   const auto summary = nlohmann::json::parse(bytes_of(path("run/summary.json")));
   EXPECT_EQ(summary["average_accuracy"], average_accuracy(result.state.history));

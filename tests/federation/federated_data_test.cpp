@@ -59,6 +59,9 @@ TEST(FederatedData, SplitsByANodeTable) {
   for (std::size_t k = 0; k < 5; ++k) {
     const std::vector<Index> train = counts_of(data.nodes[k]);
     EXPECT_EQ(std::max_element(train.begin(), train.end()) - train.begin(), static_cast<long>(5 + k));
+    EXPECT_EQ(data.mixes.at(k).train, train);
+    const std::vector<Index>& test = data.mixes[k].test;
+    EXPECT_EQ(std::max_element(test.begin(), test.end()) - test.begin(), static_cast<long>(k));
   }
   EXPECT_TRUE(holdings_of(data).disjoint);
 }
@@ -230,6 +233,10 @@ TEST_F(FederatedDataTest, MatchesTheClassesOfOwnTablesByName) {
   EXPECT_EQ(data.nodes[1].train->class_names, data.class_names);
   EXPECT_THAT(data.nodes[1].test_rows, ElementsAre(0, 1, 2));
   EXPECT_GT(data.unlabelled, 0);
+  ASSERT_EQ(data.mixes.size(), 2u);
+  EXPECT_THAT(data.mixes[0].train, ElementsAre(1, 2, 0));
+  EXPECT_THAT(data.mixes[1].train, ElementsAre(0, 1, 1));
+  EXPECT_TRUE(data.mixes[1].test.empty());  // no labels
 }
 
 TEST_F(FederatedDataTest, LeavesColumnsOfOwnTablesOut) {

@@ -126,6 +126,7 @@ int run(int argc, char** argv) {
   add_predict(app);
   add_run(app);
   add_reproduce(app);
+  add_report(app);
 #endif
 #ifdef LABELSHIFT_WITH_SITES
   add_coordinator(app);

@@ -14,6 +14,7 @@ void add_train(CLI::App& app);
 void add_predict(CLI::App& app);
 void add_run(CLI::App& app);
 void add_reproduce(CLI::App& app);
+void add_report(CLI::App& app);
 void add_certs(CLI::App& app);
 void add_coordinator(CLI::App& app);
 void add_node(CLI::App& app);

@@ -111,6 +111,7 @@ void add_estimate(CLI::App& app) {
       .add_option("--report", options->report,
                   "Write a report to be looked at in a browser here, as .html: verdict, mixes, tests and calibration")
       ->type_name("FILE")
+      ->check(no_dash())
       ->group(group);
   command.add_flag("--bound", options->bound, "Also print the terms of Thm. 5.1 that can be computed")
       ->disable_flag_override()

@@ -125,7 +125,7 @@ void reproduce_convergence(const ReproduceOptions& options, const DeferInterrupt
     for (std::size_t i = 0; i < figures.size(); ++i)
       text +=
           table_text(convergence_table(figures[i], result.figures[i])) + fmt::format("Figure: {}\n\n", result.plots[i]);
-    print(text + fmt::format("Summary: {}\nRuns:    {}\n", result.summary, result.runs));
+    print(text + fmt::format("Summary: {}\nRuns:    {}\nReport:  {}\n", result.summary, result.runs, result.report));
   } catch (const Stopped&) {
     progress.reset();
     warn("stopped; the same command goes on from here");
@@ -152,7 +152,8 @@ void reproduce(ReproduceOptions options) {
     std::string text = figure.title + "\n\n";
     for (const Table& table : ratio_tables(result)) text += table_text(table) + "\n";
     for (const std::string& note : result.notes) text += "Note: " + note + "\n";
-    print(text + fmt::format("Figure:  {}\nSummary: {}\nTrials:  {}\n", result.figure, result.summary, result.trials));
+    print(text + fmt::format("Figure:  {}\nSummary: {}\nTrials:  {}\nReport:  {}\n", result.figure, result.summary,
+                             result.trials, result.report));
   } catch (const Stopped&) {
     progress.reset();
     warn("stopped; the same command goes on from here");

@@ -13,6 +13,7 @@
 #include "labelshift/core/base/version.hpp"
 #include "labelshift/data/files/output_file.hpp"
 #include "labelshift/experiments/comparison_figures.hpp"
+#include "labelshift/experiments/comparison_page.hpp"
 #include "labelshift/experiments/comparison_tables.hpp"
 #include "labelshift/experiments/idle_keys.hpp"
 #include "labelshift/experiments/run_tasks.hpp"
@@ -151,7 +152,7 @@ Experiment tuned(const Experiment& experiment, const ComparisonSettings& setting
   return result;
 }
 
-void summarise(const Experiment& experiment, RowResult& row) {
+void summarise_row(const Experiment& experiment, RowResult& row) {
   std::vector<double> accuracy, reweighted, adapted, majority, worst, best, spread;
   std::vector<std::vector<double>> nodes;
   for (const RunResult& run : row.runs) {
@@ -191,6 +192,7 @@ std::string summary_text(const Experiment& experiment, const ComparisonResult& r
             {"rows", Json::array()}};
   for (const RunFailure& failure : result.failures)
     json["failures"].push_back({{"row", failure.row}, {"seed", failure.seed}, {"error", failure.error.what()}});
+  if (!experiment.claim.empty()) json["claim"] = experiment.claim;
   if (experiment.report_node > 0) json["reported_node"] = experiment.report_node;
   for (const RowResult& row : result.rows) {
     Json one{{"name", row.name},
@@ -205,6 +207,7 @@ std::string summary_text(const Experiment& experiment, const ComparisonResult& r
     }
     if (row.paper.accuracy) one["paper"] = *row.paper.accuracy;
     if (row.paper.deviation) one["paper_sd"] = *row.paper.deviation;
+    if (!row.paper.nodes.empty()) one["paper_nodes"] = row.paper.nodes;
     for (const MeanDeviation& node : row.nodes) one["nodes"].push_back(json_of(node));
     for (const TuningTrial& trial : row.trials)
       one["tuning"].push_back({{"settings", trial.settings},
@@ -305,6 +308,37 @@ std::vector<PairedDifference> paired_differences(const Experiment& experiment, c
   return found;
 }
 
+void take_run(const ComparedRun& run, std::size_t row_number, RunResult made, ComparisonResult& result) {
+  RowResult& row = result.rows[row_number];
+  const FederationState& state = made.state;
+  const FederationSettings& settings = run.settings.federation;
+  const auto note = [&](const std::string& text) {
+    if (std::find(result.notes.begin(), result.notes.end(), text) == result.notes.end()) result.notes.push_back(text);
+  };
+  for (const std::string& of_data : made.notes) note("Data: " + of_data + ".");
+  if (const double q = state.compression_variance; !std::isnan(q))
+    note(fmt::format("{}: updates are compressed by {}, with q = {:.3g} of E |Q(x) - x|^2 <= q |x|^2.", row.name,
+                     settings.compression.codec, q));
+  if (const auto& step = state.step)
+    note(fmt::format("{}, seed {}: {} is {:.3g}, by the theorem, with r_max = {:.4g} and beta = {:.4g}.", row.name,
+                     made.seed, step_key(settings), step->rate, step->largest_weight, step->smoothness));
+  if (state.drawn_steps > 0)
+    note(fmt::format("{}, seed {}: each node took {} steps in {} rounds.", row.name, made.seed, state.drawn_steps,
+                     state.round));
+  if (state.zeros > 0.0)
+    note(fmt::format("{}, seed {}: {:.0f} parameters of the model are exactly 0.", row.name, made.seed, state.zeros));
+  for (const std::string& warning : state.warnings) {
+    const std::string text = result.rows.size() > 1 ? row.name + ": " + warning : warning;
+    if (std::find(result.warnings.begin(), result.warnings.end(), text) == result.warnings.end())
+      result.warnings.push_back(text);
+  }
+  row.runs.push_back(std::move(made));
+}
+
+void summarise(const Experiment& experiment, ComparisonResult& result) {
+  for (RowResult& row : result.rows) summarise_row(experiment, row);
+}
+
 double comparison_seconds(const Experiment& experiment, const std::string& output, TrainingCost& cost) {
   double seconds = 0.0;
   const auto add = [&](const RunTask& task) {
@@ -337,43 +371,18 @@ ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSe
 
   const auto [tasks, row_of] = compared_tasks(chosen, settings.output);  // not of rows where nothing could be chosen
   std::vector<TaskResult> runs = run_tasks(tasks, run_options(settings), "training", observer);
-  std::set<std::string> notes, warnings;
   if (!experiment.note.empty()) result.notes.push_back(experiment.note);
   for (std::string& note : idle_key_notes(experiment)) result.notes.push_back(std::move(note));
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    RowResult& row = result.rows[row_of[i]];
     if (const auto& failure = runs[i].failure) {
-      result.failures.push_back({row.name, tasks[i].settings.federation.seed, *failure});
+      result.failures.push_back({result.rows[row_of[i]].name, tasks[i].settings.federation.seed, *failure});
       continue;
     }
-    RunResult& run = runs[i].result;
-    for (const std::string& note : run.notes)
-      if (notes.insert(note).second) result.notes.push_back("Data: " + note + ".");
-    if (const double q = run.state.compression_variance; !std::isnan(q))
-      if (const std::string note = fmt::format("{}: updates are compressed by {}, with q = {:.3g} of E |Q(x) - x|^2 <= "
-                                               "q |x|^2.",
-                                               row.name, tasks[i].settings.federation.compression.codec, q);
-          notes.insert(note).second)
-        result.notes.push_back(note);
-    const std::uint64_t seed = tasks[i].settings.federation.seed;
-    if (const auto& step = run.state.step)
-      result.notes.push_back(fmt::format(
-          "{}, seed {}: {} is {:.3g}, by the theorem, with r_max = {:.4g} and beta = {:.4g}.", row.name, seed,
-          step_key(tasks[i].settings.federation), step->rate, step->largest_weight, step->smoothness));
-    if (run.state.drawn_steps > 0)
-      result.notes.push_back(fmt::format("{}, seed {}: each node took {} steps in {} rounds.", row.name, seed,
-                                         run.state.drawn_steps, run.state.round));
-    if (run.state.zeros > 0.0)
-      result.notes.push_back(
-          fmt::format("{}, seed {}: {:.0f} parameters of the model are exactly 0.", row.name, seed, run.state.zeros));
-    for (const std::string& warning : run.state.warnings)
-      if (warnings.insert(row.name + warning).second)
-        result.warnings.push_back(result.rows.size() > 1 ? row.name + ": " + warning : warning);
-    row.runs.push_back(std::move(run));
+    take_run(chosen.runs[row_of[i]], row_of[i], std::move(runs[i].result), result);
   }
   if (std::all_of(result.rows.begin(), result.rows.end(), [](const RowResult& row) { return row.runs.empty(); }))
     throw failure_of_all(result);
-  for (RowResult& row : result.rows) summarise(experiment, row);
+  summarise(experiment, result);
   if (const std::string note = nothing_judged(experiment, result); !note.empty()) result.notes.push_back(note);
 
   write_file(result.table, table_csv(evaluation_table(result)));
@@ -388,6 +397,8 @@ ComparisonResult run_comparison(const Experiment& experiment, const ComparisonSe
     result.mix_figure = folder + "/node-mixes.svg";
     write_file(result.mix_figure, line_plot(*mixes));
   }
+  result.report = folder + "/report.html";
+  write_file(result.report, page_html(comparison_page(chosen, result)));
   return result;
 }
 

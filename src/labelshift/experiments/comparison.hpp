@@ -61,6 +61,7 @@ struct ComparisonResult {
   std::string figure;         // SVG, accuracy against iterations; empty where no accuracy is known
   std::string spread_figure;  // SVG, best, average and worst node
   std::string mix_figure;     // SVG, nodes' estimated mixes against the truth; empty where neither is known
+  std::string report;         // HTML, all of it to be looked at; empty if there is none
 
   /// Whether any row has an accuracy on test data.
   bool is_judged() const;
@@ -77,6 +78,12 @@ double mean_iterations(const Experiment& experiment, const ComparedRun& row, int
 /// Every row against the one that all are measured by: the first with true ratios, which is the upper bound, or else
 /// the first. Rows need two seeds in common with it. Taken of the accuracies on test data.
 std::vector<PairedDifference> paired_differences(const Experiment& experiment, const ComparisonResult& result);
+
+/// Takes a run of a row up into the result, with what is to be said of it.
+void take_run(const ComparedRun& run, std::size_t row, RunResult made, ComparisonResult& result);
+
+/// Makes up what the rows come to, once they have their runs.
+void summarise(const Experiment& experiment, ComparisonResult& result);
 
 struct ComparisonSettings {
   std::string output = "results";

@@ -34,7 +34,7 @@ double known_deviation(const MeanDeviation& value) {
 
 /// A number of the evaluations of a row against rounds, or against iterations of the row that is given.
 LineSeries progress_line(const Experiment& experiment, const RowResult& row, double NodeEvaluation::*number,
-                         const LocalSettings* local) {
+                         const ComparedRun* compared) {
   std::map<int, std::vector<double>> by_round;  // a value for each run
   for (const RunResult& run : row.runs) {
     RunResult until{.state = {}};  // the evaluations of one round
@@ -127,8 +127,7 @@ LinePlot accuracy_plot(const Experiment& experiment, const ComparisonResult& res
                   .y_scale = AxisScale::kLinear};
   for (std::size_t r = 0; r < result.rows.size() && r < kMaxSeriesStyles; ++r)
     if (!result.rows[r].runs.empty())
-      panel.series.push_back(progress_line(experiment, result.rows[r], &NodeEvaluation::accuracy,
-                                           &experiment.runs[r]));
+      panel.series.push_back(progress_line(experiment, result.rows[r], &NodeEvaluation::accuracy, &experiment.runs[r]));
   const std::string of_several = means_over(experiment);
   return {.title = experiment.title, .subtitle = subtitle(of_several, experiment, result), .panels = {panel}};
 }

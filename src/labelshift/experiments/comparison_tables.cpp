@@ -110,6 +110,48 @@ std::string what_is_compared(const Experiment& experiment, const ComparisonResul
   return what + (seeds > 1 ? fmt::format(", mean +- standard deviation over {} seeds.", seeds) : ", one seed.");
 }
 
+/// The mean over nodes of |q_k - truth|_1, where it is known.
+double mean_node_error(const FederationState& state) {
+  std::vector<double> errors;
+  for (const NodeRatio& node : state.ratios)
+    if (!std::isnan(node.prior_error)) errors.push_back(node.prior_error);
+  return mean_deviation(errors).mean;
+}
+
+/// What the phases of the first seed that was run cost.
+std::vector<PhaseCost> first_costs(const RowResult& row) {
+  return row.runs.empty() ? std::vector<PhaseCost>() : row.runs.front().state.phases;
+}
+
+/// A column for every phase that any row has, and `cell` of what the phase cost a row; of the first seed.
+template <typename MakeCell>
+Table cost_table(const ComparisonResult& result, const char* name, const Column& like, const MakeCell& cell) {
+  Table table{.columns = {text_column(name, "run")}};
+  std::vector<std::string> phases;
+  for (const char* phase :
+       {phase::kJoin, phase::kPredictor, phase::kRatio, phase::kTraining, phase::kRefresh, phase::kEvaluation}) {
+    if (!any_row(result, [&](const RowResult& row) {
+          const auto costs = first_costs(row);
+          return std::any_of(costs.begin(), costs.end(), [&](const PhaseCost& cost) { return cost.name == phase; });
+        }))
+      continue;
+    phases.emplace_back(phase);
+    table.columns.push_back(like);
+    table.columns.back().name = table.columns.back().key = phase;
+  }
+  for (const RowResult& row : result.rows) {
+    std::vector<Cell>& line = table.rows.emplace_back(std::vector<Cell>{row.name});
+    line.resize(table.columns.size());
+    for (const PhaseCost& cost : first_costs(row)) {
+      const auto at = std::find(phases.begin(), phases.end(), cost.name);
+      if (at != phases.end()) line[static_cast<std::size_t>(at - phases.begin()) + 1] = cell(row, cost);
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
 Table average_table(const Experiment& experiment, const ComparisonResult& result) {
   const bool paper = any_row(result, has_paper);
   const auto by_epochs = [](const ComparedRun& run) { return run.settings.federation.local.epochs > 0; };
@@ -209,14 +251,6 @@ Table reweighted_table(const ComparisonResult& result) {
   return table;
 }
 
-/// The mean over nodes of |q_k - truth|_1, where it is known.
-double mean_node_error(const FederationState& state) {
-  std::vector<double> errors;
-  for (const NodeRatio& node : state.ratios)
-    if (!std::isnan(node.prior_error)) errors.push_back(node.prior_error);
-  return mean_deviation(errors).mean;
-}
-
 Table weight_table(const ComparisonResult& result) {
   Column effective_column = number_column("effective examples", "effective_examples", 1);
   effective_column.unit = "%";
@@ -236,38 +270,6 @@ Table weight_table(const ComparisonResult& result) {
     table.rows.push_back({row.name, *std::max_element(largest.begin(), largest.end()),
                           100.0 * mean_deviation(effective).mean, mean_deviation(of_node).mean,
                           mean_deviation(error).mean});
-  }
-  return table;
-}
-
-/// What the phases of the first seed that was run cost.
-std::vector<PhaseCost> first_costs(const RowResult& row) {
-  return row.runs.empty() ? std::vector<PhaseCost>() : row.runs.front().state.phases;
-}
-
-/// A column for every phase that any row has, and `cell` of what the phase cost a row; of the first seed.
-template <typename MakeCell>
-Table cost_table(const ComparisonResult& result, const char* name, const Column& like, const MakeCell& cell) {
-  Table table{.columns = {text_column(name, "run")}};
-  std::vector<std::string> phases;
-  for (const char* phase :
-       {phase::kJoin, phase::kPredictor, phase::kRatio, phase::kTraining, phase::kRefresh, phase::kEvaluation}) {
-    if (!any_row(result, [&](const RowResult& row) {
-          const auto costs = first_costs(row);
-          return std::any_of(costs.begin(), costs.end(), [&](const PhaseCost& cost) { return cost.name == phase; });
-        }))
-      continue;
-    phases.emplace_back(phase);
-    table.columns.push_back(like);
-    table.columns.back().name = table.columns.back().key = phase;
-  }
-  for (const RowResult& row : result.rows) {
-    std::vector<Cell>& line = table.rows.emplace_back(std::vector<Cell>{row.name});
-    line.resize(table.columns.size());
-    for (const PhaseCost& cost : first_costs(row)) {
-      const auto at = std::find(phases.begin(), phases.end(), cost.name);
-      if (at != phases.end()) line[static_cast<std::size_t>(at - phases.begin()) + 1] = cell(row, cost);
-    }
   }
   return table;
 }
@@ -305,8 +307,6 @@ Table tuning_table(const ComparisonResult& result) {
       table.rows.push_back({row.name, row.trials[row.chosen].settings, std::ssize(row.trials)});
   return table;
 }
-
-}  // namespace
 
 std::vector<Table> comparison_tables(const Experiment& experiment, const ComparisonResult& result,
                                      ComparisonView view) {
@@ -385,6 +385,7 @@ std::string comparison_text(const Experiment& experiment, const ComparisonResult
   const std::string& figure = view == ComparisonView::kSpread ? result.spread_figure : result.figure;
   if (!figure.empty()) text += "Figure:  " + figure + "\n";
   if (!result.mix_figure.empty()) text += "Mixes:   " + result.mix_figure + "\n";
+  if (!result.report.empty()) text += "Report:  " + result.report + "\n";
   text += fmt::format("Summary: {}\nNodes:   {}\n", result.summary, result.table);
   if (result.rows.size() == 1 && result.rows[0].runs.size() == 1)
     text += fmt::format("Run:     {}\n", result.rows[0].runs[0].folder);

@@ -13,6 +13,17 @@ namespace labelshift {
 /// What is shown of a comparison: averages with weights and costs, every node, or the best and the worst node.
 enum class ComparisonView { kAverage, kNodes, kSpread };
 
+// One table each; without rows where there is nothing to say.
+Table average_table(const Experiment& experiment, const ComparisonResult& result);
+Table paired_table(const Experiment& experiment, const ComparisonResult& result);
+Table node_table(const ComparisonResult& result);
+Table spread_table(const ComparisonResult& result);
+Table reweighted_table(const ComparisonResult& result);  // where test data have no labels, under its own name
+Table weight_table(const ComparisonResult& result);
+Table traffic_table(const ComparisonResult& result);
+Table time_table(const ComparisonResult& result);
+Table tuning_table(const ComparisonResult& result);
+
 /// The tables of a view that have anything to say, in the order in which they are read.
 std::vector<Table> comparison_tables(const Experiment& experiment, const ComparisonResult& result, ComparisonView view);
 

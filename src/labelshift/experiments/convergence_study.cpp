@@ -16,6 +16,7 @@
 #include "labelshift/data/files/csv_reader.hpp"
 #include "labelshift/data/files/output_file.hpp"
 #include "labelshift/experiments/convergence_report.hpp"
+#include "labelshift/experiments/study_pages.hpp"
 #include "labelshift/experiments/study_parts.hpp"
 #include "labelshift/report/table.hpp"
 
@@ -299,6 +300,8 @@ ConvergenceResult run_convergence_study(std::span<const ConvergenceFigure> figur
   }
   write_file(result.runs, table_csv(runs));
   write_file(result.summary, json_text(json));
+  result.report = folder + "/report.html";
+  write_file(result.report, page_html(convergence_page(figures, settings, result, provenance_here())));
   return result;
 }
 

@@ -53,6 +53,7 @@ struct ConvergenceResult {
   std::string runs;                                          // CSV with a row for each run
   std::string summary;                                       // JSON
   std::vector<std::string> plots;                            // (figures) SVG
+  std::string report;                                        // HTML
 };
 
 /// `rows` of each point, sorted by seed.

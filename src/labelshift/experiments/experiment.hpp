@@ -56,6 +56,7 @@ struct Experiment {
   std::string name;     // of its folder
   std::string title;    // in words
   std::string note;     // to be said with its results
+  std::string claim;    // of a paper, that it tests
   std::string version;  // of the program that wrote the file; empty: a person did
   std::vector<std::uint64_t> seeds{0};
   int report_node = 0;  // 1, ..., K: the accuracy of this node is what is compared; 0: the average over all

@@ -48,7 +48,8 @@ class Reader {
     Experiment result;
     result.name = fs::path(name_).stem().string();
     ComparedRun base{.place = name_};
-    std::vector<std::string> known{"name", "title", "note", "version", "seed", "seeds", "report-node", "compare"};
+    std::vector<std::string> known{"name", "title", "note",        "claim",  "version",
+                                   "seed", "seeds", "report-node", "compare"};
     const std::vector<std::string> sections = section_names();
     known.insert(known.end(), sections.begin(), sections.end());
     for (const auto& [key_text, value] : file) {
@@ -59,6 +60,8 @@ class Reader {
         result.title = text(key, value);
       else if (key == "note")
         result.note = text(key, value);
+      else if (key == "claim")
+        result.claim = text(key, value);
       else if (key == "version")
         result.version = text(key, value);
       else if (key == "seed")
@@ -300,6 +303,20 @@ std::string settings_json(const RunSettings& settings) {
   std::ostringstream out;
   out << toml::json_formatter(file);
   return out.str();
+}
+
+std::vector<DifferingKey> differing_keys(const std::vector<ComparedRun>& runs) {
+  std::vector<DifferingKey> keys;
+  for (const SchemaRow& row : schema_rows()) {
+    DifferingKey one{.key = fmt::format("{}.{}", row.section, row.key), .values = {}};
+    for (const ComparedRun& run : runs) {
+      const TomlValue value = row.write(run.settings);
+      one.values.push_back(value ? toml_text(*value) : "");
+    }
+    if (std::adjacent_find(one.values.begin(), one.values.end(), std::not_equal_to<>()) != one.values.end())
+      keys.push_back(std::move(one));
+  }
+  return keys;
 }
 
 std::vector<ExperimentKey> experiment_keys() {

@@ -30,6 +30,13 @@ std::string write_experiment(const Experiment& experiment, const ComparedRun& ru
 /// The same settings as JSON, tables as objects.
 std::string settings_json(const RunSettings& settings);
 
+/// A key that not all of several runs have the same value for.
+struct DifferingKey {
+  std::string key;                  // "training.rounds"
+  std::vector<std::string> values;  // of each run, as they would stand in a file; empty: it is not set there
+};
+std::vector<DifferingKey> differing_keys(const std::vector<ComparedRun>& runs);
+
 /// A key of an experiment file.
 struct ExperimentKey {
   std::string section;

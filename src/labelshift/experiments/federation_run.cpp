@@ -24,8 +24,10 @@
 #include "labelshift/data/files/sha256.hpp"
 #include "labelshift/data/files/text_lines.hpp"
 #include "labelshift/data/files/unpacked_file.hpp"
+#include "labelshift/experiments/comparison_page.hpp"
 #include "labelshift/experiments/evaluation_table.hpp"
 #include "labelshift/experiments/federation_checkpoint.hpp"
+#include "labelshift/experiments/finished_runs.hpp"
 #include "labelshift/experiments/predictor_shelf.hpp"
 #include "labelshift/federation/algorithms.hpp"
 #include "labelshift/federation/model_schema.hpp"
@@ -62,9 +64,10 @@ struct Paths {
         model(folder + "/" + kModelName),
         batch_norms(folder + "/" + kBatchNormsName),
         sums(folder + "/" + kSumsFile),
+        report(folder + "/report.html"),
         nodes(folder + "/nodes"),
         lock(folder + "/lock") {}
-  std::string settings, rounds, summary, model, batch_norms, sums, nodes, lock;
+  std::string settings, rounds, summary, model, batch_norms, sums, report, nodes, lock;
 };
 
 bool exists(const std::string& path) {
@@ -205,6 +208,8 @@ std::string summary_text(const RunSettings& settings, const RunResult& result) {
       if (!result.node_names.empty()) one["name"] = result.name_of(one.at("node").get<Index>() - 1);
   json["notes"] = result.notes;
   json["classes"] = result.class_names;
+  for (const NodeMix& mix : result.mixes) json["label_counts"].push_back({{"train", mix.train}, {"test", mix.test}});
+  json["made_by"] = {{"command", result.provenance.command}, {"machine", result.provenance.machine}};
   json["settings"] = Json::parse(settings_json(settings));
   return json_text(json);
 }
@@ -231,12 +236,24 @@ RunResult read_result(const RunTask& task) {
     result.state = described_state(json_line(json.at("federation")));
     result.notes = json.at("notes").get<std::vector<std::string>>();
     result.class_names = json.value("classes", std::vector<std::string>());
+    for (const Json& mix : json.value("label_counts", Json::array()))  // none in older ones
+      result.mixes.push_back({mix.at("train").get<std::vector<Index>>(), mix.at("test").get<std::vector<Index>>()});
+    if (json.contains("made_by"))
+      result.provenance = {.command = json.at("made_by").at("command").get<std::string>(),
+                           .version = {},
+                           .machine = json.at("made_by").at("machine").get<std::string>()};
     for (const Json& node : json.at("nodes"))
       if (node.contains("name")) result.node_names.push_back(node.at("name").get<std::string>());
+    result.provenance.version = json.at("version").get<std::string>();
   });
   result.state.history = read_rounds(paths.rounds);
   if (auto warning = other_version(task.folder, settings_file)) result.state.warnings.push_back(*warning);
   return result;
+}
+
+void write_report(const RunTask& task, const RunResult& result) {
+  const FinishedComparison run = alone(task, result);
+  write_file(Paths(task.folder).report, page_html(comparison_page(run.experiment, run.result)));
 }
 
 /// What another fingerprint means, and what to do about it.
@@ -490,10 +507,11 @@ std::string sums_text(const std::string& folder, const std::string& summary) {
 void claim_folder(const RunTask& task) {
   const Paths paths(task.folder);
   std::error_code ignored;
-  for (const std::string& path : {paths.settings, paths.rounds, paths.summary, paths.model, paths.sums})
+  for (const std::string& path : {paths.settings, paths.rounds, paths.summary, paths.model, paths.sums, paths.report})
     if (fs::is_directory(path, ignored))
       throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: it is a directory; remove it", path));
-  for (const std::string& path : {paths.summary, paths.sums}) fs::remove(path, ignored);  // of a run that is damaged
+  for (const std::string& path : {paths.summary, paths.sums, paths.report})
+    fs::remove(path, ignored);  // of a run that is damaged
   fs::remove_all(paths.batch_norms, ignored);
   if (newest_checkpoint(task.folder).empty()) write_file(paths.settings, task.settings_file);
   remove_leftovers(task.folder);
@@ -563,6 +581,16 @@ void check_folder(const RunTask& task, bool resume) {
   }
 }
 
+RunResult read_run(const RunTask& task) {
+  const Paths paths(task.folder);
+  if (!exists(paths.summary))
+    throw Error(ErrorKind::kInput,
+                fmt::format("{} has no whole run; let it end, or name the folder of one that has ended", task.folder));
+  if (const auto damage = damage_of_run(task.folder))
+    throw Error(ErrorKind::kInput, fmt::format("{}; run it again, or leave it out", *damage));
+  return read_result(task);
+}
+
 RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Observer& observer) {
   if (!kCount.contains(task.settings.checkpoint_every))
     throw SettingError("run.checkpoint-every", fmt::format("run.checkpoint-every is {}, expected {}",
@@ -582,6 +610,7 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
     RunResult result = read_result(task);
     result.was_there = true;
     check_same_data(task, options, result);
+    if (!exists(paths.report)) write_report(task, result);
     return result;
   }
   FederationSettings settings = task.settings.federation;
@@ -638,8 +667,12 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
     hooks.known_predictor = [shelf](double zeta) { return shelf.find(zeta); };
     hooks.keep_predictor = [shelf](double zeta, const TrainedTogether& trained) { shelf.keep(zeta, trained); };
   }
-  RunResult result{
-      .folder = task.folder, .notes = notes, .node_names = data.node_names, .class_names = data.class_names};
+  RunResult result{.folder = task.folder,
+                   .notes = notes,
+                   .node_names = data.node_names,
+                   .class_names = data.class_names,
+                   .mixes = data.mixes,
+                   .provenance = provenance_here()};
   try {
     result.state = run_federation(settings, federation, *engine, hooks, std::move(start));
   } catch (const Stopped&) {
@@ -658,6 +691,7 @@ RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Ob
   fs::remove_all(paths.nodes, error);
   // Read back, so that a run that is read and one that was just made are the same to all that follows.
   result = read_result(task);
+  write_report(task, result);
   if (damaged_checkpoint) result.state.warnings.push_back(*damaged_checkpoint);
   if (damage) result.state.warnings.push_back(*damage + ", so the run was made again");
   return result;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "labelshift/core/base/observer.hpp"
+#include "labelshift/core/base/provenance.hpp"
 #include "labelshift/experiments/experiment_file.hpp"
 #include "labelshift/experiments/run_nodes.hpp"
 #include "labelshift/federation/federation.hpp"
@@ -28,6 +29,8 @@ struct RunResult {
   std::vector<std::string> node_names = {};   // (K) empty: nodes are called by their numbers
   bool was_there = false;                     // and nothing was run
   std::vector<std::string> class_names = {};  // (m) empty where an older version made the run
+  std::vector<NodeMix> mixes = {};            // (K) of a simulation; empty where an older version made the run
+  Provenance provenance = {};                 // of the process that made the run, or the last part of it
 
   /// What people call a node: its name, or "node 3".
   std::string name_of(Index node) const;
@@ -38,13 +41,17 @@ struct RunResult {
 };
 
 /// Runs a federation and keeps everything in its folder: experiment.toml with all settings, rounds.csv,
-/// model.safetensors, SHA256SUMS of them all, and summary.json, which is written last. While it runs there are
-/// checkpoints. A folder with a whole run of the same settings is read and nothing is done; one whose files are not
-/// what SHA256SUMS says is run again, with a warning.
+/// model.safetensors, SHA256SUMS of them all, summary.json, which makes the run whole, and report.html, which can be
+/// made of the others again. While it runs there are checkpoints. A folder with a whole run of the same settings is
+/// read and nothing is done; one whose files are not what SHA256SUMS says is run again, with a warning.
 ///
 /// Throws what check_folder() throws, and Error{kUsage} if the folder is in use. Throws Stopped if the observer says
 /// so, after this round, or at once if that would take long; then what could be saved is.
 RunResult run_in_folder(const RunTask& task, const RunOptions& options, const Observer& observer = {});
+
+/// Reads the whole run in a folder; nothing is run, and its data are not looked at. Throws Error{kInput} if there is
+/// none, or if it is damaged.
+RunResult read_run(const RunTask& task);
 
 /// Whether the folder has a whole run, nothing of which is missing or damaged.
 bool is_finished(const RunTask& task);

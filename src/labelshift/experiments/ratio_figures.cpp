@@ -99,18 +99,33 @@ std::vector<RatioPanel> training_sizes() {
 
 const RatioFigure kFigures[] = {
     {"figure-1", "Error of ratios against the strength of the shift", "Fig. 1: MNIST, CIFAR-10 and relaxed CIFAR-10",
+     "The paper claims that VRLS has a lower MSE than all baselines whatever alpha is, also where images are blurred "
+     "and "
+     "made brighter.",
      four_kinds({.sweep = Sweep::kAlpha, .methods = kMain}, "")},
     {"figure-2", "Error of ratios against the size of the test set",
-     "Fig. 2: MNIST, CIFAR-10 and relaxed CIFAR-10, alpha = 1 and 0.1", figure_2()},
+     "Fig. 2: MNIST, CIFAR-10 and relaxed CIFAR-10, alpha = 1 and 0.1",
+     "The paper claims that VRLS has a lower MSE than all baselines whatever the size of the test set is, and that the "
+     "error "
+     "falls as its square root.",
+     figure_2()},
     {"figure-3", "Solvers of MLLS", "Fig. 3: the solvers of MLLS on MNIST",
+     "The paper claims that EM and the solvers with a penalty are alike, and that conjugate gradients are worse, most "
+     "of all at "
+     "alpha = 0.1.",
      three_sweeps("MNIST", kMnist, {"mlls-em", "mlls-l1", "mlls-l2", "mlls-cg", "mlls-sgd", "mlls"})},
     {"figure-4", "VRLS, MLLS and RLLS", "Fig. 4: VRLS, MLLS, EM, BBSE and RLLS on MNIST",
+     "The paper claims that VRLS has a lower MSE than MLLS, EM and RLLS.",
      three_sweeps("MNIST", kMnist, {"vrls", "vrls-raw", "mlls", "mlls-em", "mlls-bct", "bbse", "bbse-soft", "rlls"})},
     {"figure-5", "Fashion-MNIST", "Fig. 5: Fashion-MNIST, MLP with dropout",
+     "The paper claims that VRLS has a lower MSE than the baselines on Fashion-MNIST too.",
      three_sweeps("Fashion-MNIST", kFashion,
                   {"vrls-em", "vrls-l2", "vrls-raw-em", "vrls-raw-l2", "mlls-em", "mlls-l2", "mlls-em-bct", "bbse"})},
     {"zeta", "Choosing zeta without target labels",
      "not in the paper: the choice of zeta against zeta = 1 and zeta = 0, on small and large training sets",
+     "Not in the paper: zeta, the number of epochs and the calibration can be chosen without target labels, and the "
+     "choice is no "
+     "worse than a fixed zeta.",
      training_sizes()},
 };
 

@@ -28,6 +28,7 @@ struct RatioFigure {
   std::string name;
   std::string title;
   std::string summary;
+  std::string claim;  // that it tests, in a sentence or two
   std::vector<RatioPanel> panels;
 };
 

@@ -21,6 +21,7 @@
 #include "labelshift/data/files/csv_reader.hpp"
 #include "labelshift/data/files/output_file.hpp"
 #include "labelshift/experiments/ratio_report.hpp"
+#include "labelshift/experiments/study_pages.hpp"
 #include "labelshift/experiments/study_parts.hpp"
 #include "labelshift/learning/methods.hpp"
 #include "labelshift/learning/model_selection.hpp"
@@ -305,7 +306,8 @@ StudyResult run_ratio_study(const RatioFigure& whole, const StudySettings& setti
   StudyResult result{.notes = notes_of(figure, store),
                      .trials = folder + "/trials.csv",
                      .summary = folder + "/summary.json",
-                     .figure = folder + "/figure.svg"};
+                     .figure = folder + "/figure.svg",
+                     .report = folder + "/report.html"};
   claim_folder(
       folder, json_text(described));  // after the data sets were found: a study that cannot start leaves nothing behind
   prepare_predictors(figure, settings, store, observer);
@@ -340,6 +342,7 @@ StudyResult run_ratio_study(const RatioFigure& whole, const StudySettings& setti
   write_trials(result.trials, figure, scale, panels);
   write_file(result.summary, summary_text(figure, described, result));
   write_file(result.figure, line_plot(ratio_plot(figure, scale, result)));
+  write_file(result.report, page_html(ratio_page(figure, scale, result, provenance_here())));
   return result;
 }
 

@@ -26,6 +26,7 @@ struct StudyResult {
   std::string trials;                                  // CSV with a row for each estimate
   std::string summary;                                 // JSON
   std::string figure;                                  // SVG
+  std::string report;                                  // HTML
 };
 
 /// Makes a figure: trains the predictors and runs the trials that are not there yet, and writes what came of it to

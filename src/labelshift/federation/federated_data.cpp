@@ -341,6 +341,9 @@ FederatedData split_set(const DataSettings& settings, std::uint64_t seed, const 
     NodeRows test_rows = partition(settings, test, /*train=*/false, seed);
     for (std::size_t k = 0; k < train_rows.size(); ++k)
       if (train_rows[k].empty()) refuse_empty_node(static_cast<Index>(k), std::ssize(train_rows));
+    for (std::size_t k = 0; k < train_rows.size(); ++k)
+      result.mixes.push_back({class_counts(train.labels, train_rows[k], train.classes()),
+                              class_counts(test.labels, test_rows[k], train.classes())});
     std::vector<std::vector<Index>*> kept_train, kept_test;
     const NodeBlock here = to_read(settings, block);
     for (Index k = here.begin; k < here.end; ++k) {
@@ -472,6 +475,15 @@ void note_misspelt(const DataSettings& settings, std::span<const DataFacts> node
   }
 }
 
+/// The counts of a part by the numbers of the common classes.
+std::vector<Index> common_counts(const PartFacts& part, const std::vector<std::string>& classes) {
+  std::vector<Index> counts(classes.size());
+  for (std::size_t i = 0; i < part.classes.size(); ++i)
+    counts[static_cast<std::size_t>(std::find(classes.begin(), classes.end(), part.classes[i]) - classes.begin())] =
+        part.counts[i];
+  return counts;
+}
+
 FederatedData read_folders(const DataSettings& settings, const NodeBlock& block, const ShareFacts& share) {
   FederatedData result;
   result.nodes.resize(settings.folders.size());
@@ -510,6 +522,9 @@ FederatedData read_folders(const DataSettings& settings, const NodeBlock& block,
     if (all[k].train.examples == 0) refuse_empty_node(static_cast<Index>(k), std::ssize(all));
     const bool counts = settings.only_node == 0 || static_cast<Index>(k) == settings.only_node - 1;
     if (counts && !all[k].test.labelled && all[k].test.examples > 0) ++result.unlabelled;
+    result.mixes.push_back(
+        {common_counts(all[k].train, result.class_names),
+         all[k].test.labelled ? common_counts(all[k].test, result.class_names) : std::vector<Index>()});
     fingerprints.push_back(all[k].train.fingerprint);
     fingerprints.push_back(all[k].test.fingerprint);
   }
@@ -568,6 +583,8 @@ FederatedData make_federated_data(const DataSettings& settings, std::uint64_t se
     NodeData node = std::move(result.nodes[static_cast<std::size_t>(settings.only_node - 1)]);
     result.nodes.clear();
     result.nodes.push_back(std::move(node));
+    if (!result.mixes.empty())
+      result.mixes = {std::move(result.mixes[static_cast<std::size_t>(settings.only_node - 1)])};
   }
   return result;
 }

@@ -20,11 +20,18 @@ struct NodeData {
   std::vector<Index> test_rows;
 };
 
+/// How many examples of each class a node has.
+struct NodeMix {
+  std::vector<Index> train;  // (m)
+  std::vector<Index> test;   // (m) empty where test examples have no labels
+};
+
 /// The data of a federation, as far as they are here.
 struct FederatedData {
   std::vector<std::unique_ptr<Dataset>> sets;  // what `nodes` point into
   std::vector<NodeData> nodes;                 // (K) nothing where a node's data are elsewhere
   std::vector<std::string> node_names;         // (K) empty: nodes are called by their numbers
+  std::vector<NodeMix> mixes;                  // (K) of a simulation; empty where data are at sites, which tell nobody
   ExampleShape shape;
   std::vector<std::string> class_names;   // (m)
   std::vector<std::string> column_names;  // of a table with a header

@@ -131,7 +131,7 @@ class Writer {
 std::string colour_css() {
   std::string light, dark, rules;
   for (const SchemeColour& colour : scheme_colours()) {
-    const std::string name = fmt::format("--c{}", colour.light + 1);
+    const std::string name = fmt::format("--{}", colour.light + 1);
     light += fmt::format("{}:{};", name, colour.light);
     dark += fmt::format("{}:{};", name, colour.dark);
     rules += fmt::format(".chart [fill=\"{0}\"]{{fill:var({1})}}.chart [stroke=\"{0}\"]{{stroke:var({1})}}\n",

@@ -105,6 +105,9 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--rule);
   .charts.alone { grid-template-columns: minmax(0, 13cm); }
   .table { overflow: visible; }
   table, .note, figcaption { font-size: 8.5pt; }
+  table { max-width: 100%; }
+  th, td, td.n { padding: .2rem .4rem; white-space: normal; }
+  td:not(.n) { overflow-wrap: anywhere; min-width: 4rem; }
   pre { white-space: pre-wrap; }
   .banner { border: 1px solid var(--rule); border-left: 5px solid var(--tone); -webkit-print-color-adjust: exact; print-color-adjust: exact; }
 }
