@@ -566,5 +566,36 @@ TEST_F(Estimate, GuessesTheOrderOfTheColumnsWithAWarningUnlessTheDataRefuteIt) {
                  "them with --classes or in a header");
 }
 
+TEST_F(Estimate, WritesAReportThatBeginsWithTheVerdict) {
+  const CommandResult result = labelshift("estimate --report out.html" + kFashion);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Verdict: the label mix has moved"));  // what it prints stays
+  const std::string report = bytes_of(path("out.html"));
+  EXPECT_THAT(report, StartsWith("<!DOCTYPE html>"));
+  EXPECT_LT(report.find("The label mix has moved (p = "), report.find("<h2"));
+  EXPECT_THAT(report,
+              HasSubstr("<li>Coat rose from 10 % to 26 %, 2.6 times as common (95 % interval 23 % to 29 %).</li>"));
+  EXPECT_THAT(report, HasSubstr("Calibration auto chose matrix"));
+  EXPECT_THAT(report, HasSubstr("Reliability on the source"));
+  EXPECT_THAT(report, HasSubstr("Can a change of the mix alone explain the target?"));
+  EXPECT_THAT(report, HasSubstr("<dd>labelshift estimate --report out.html --source-probs"));
+}
+
+TEST_F(Estimate, WritesAReportWithoutASourceToo) {
+  const CommandResult result =
+      labelshift("estimate --report out.html --source-prior 0.2,0.3,0.5 --target-probs examples/tiny/target_probs.csv");
+  EXPECT_EQ(result.status, 0) << result.err;
+  const std::string report = bytes_of(path("out.html"));
+  EXPECT_THAT(report, HasSubstr("There are no source examples to calibrate the classifier on"));
+  EXPECT_THAT(report, HasSubstr("The second could not be tested, since there are no source probabilities and labels."));
+}
+
+TEST_F(Estimate, RefusesAReportThatIsNoPage) {
+  expect_failure("estimate --report out.pdf" + kTiny, kUsage,
+                 "--report: cannot write out.pdf, reports are HTML only; use .html");
+  expect_failure("estimate --report out.html --output ./out.html" + kTiny, kUsage,
+                 "--output and --report are the same file; give each its own");
+}
+
 }  // namespace
 }  // namespace labelshift

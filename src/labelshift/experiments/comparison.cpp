@@ -174,6 +174,7 @@ void summarise_row(const Experiment& experiment, RowResult& row) {
   }
   row.accuracy = mean_deviation(accuracy);
   row.reweighted_accuracy = mean_deviation(reweighted);
+  row.nodes.clear();  // of an earlier call
   for (const auto& values : nodes) row.nodes.push_back(mean_deviation(values));
   row.adapted = mean_deviation(adapted);
   row.majority = mean_deviation(majority);

@@ -107,7 +107,7 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--rule);
   table, .note, figcaption { font-size: 8.5pt; }
   table { max-width: 100%; }
   th, td, td.n { padding: .2rem .4rem; white-space: normal; }
-  td:not(.n) { overflow-wrap: anywhere; min-width: 4rem; }
+  td:not(.n) { overflow-wrap: anywhere; min-width: 4.6rem; }
   pre { white-space: pre-wrap; }
   .banner { border: 1px solid var(--rule); border-left: 5px solid var(--tone); -webkit-print-color-adjust: exact; print-color-adjust: exact; }
 }
