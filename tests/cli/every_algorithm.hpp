@@ -40,13 +40,15 @@ class EveryAlgorithmTest : public CommandTest {
     return rows;
   }
 
-  /// All files of a folder of runs, as their names and sums, but what tells the time and what else is said to differ:
-  /// some files, and lines with some keys.
-  std::string results(const std::string& folder, const std::string& files = "", const std::string& keys = "") const {
+  /// All files of a folder of runs, as their names and sums, but what tells the time or the command and what else is
+  /// said to differ: some files, lines with some keys, and a list.
+  std::string results(const std::string& folder, const std::string& files = "", const std::string& keys = "",
+                      const std::string& list = "none") const {
     const CommandResult all = shell(fmt::format(
-        "cd {} && for f in $(find . -type f ! -name SHA256SUMS ! -name lock ! -name '*.svg' ! -path './{}' | sort); do "
-        "echo $f; sed -E '/\"(seconds{})\"/d' $f | sha256sum; done",
-        folder, files, keys));
+        "cd {} && for f in $(find . -type f ! -name SHA256SUMS ! -name lock ! -name '*.svg' ! -name report.html ! "
+        "-path "
+        "'./{}' | sort); do echo $f; sed -E '/^  \"{}\": /,/^  \\]/d; /\"(seconds|command{})\"/d' $f | sha256sum; done",
+        folder, files, list, keys));
     EXPECT_EQ(all.status, 0) << all.err;
     return all.out;
   }

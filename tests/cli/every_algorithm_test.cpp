@@ -59,13 +59,14 @@ TEST_F(SitesOfEveryAlgorithm, GiveTheBitsOfOneProcessWhenTheyAreTriedOut) {
   ASSERT_EQ(here.status, 0) << here.err;
   const CommandResult done = shell("TMPDIR=$PWD labelshift run all.toml --engine grpc --output there");
   EXPECT_EQ(done.status, 0) << done.err;
-  // Certificates of masks make messages longer, and what nodes remember stays with them.
+  // Certificates of masks make messages longer. What nodes remember, and how many examples they have, stays with them.
   const char* const files = "*/batch-norms/*";
   const char* const keys = "|bytes_.*|memory_at_nodes";
-  const std::string expected = results("here", files, keys);
+  const char* const list = "label_counts";
+  const std::string expected = results("here", files, keys, list);
   for (const char* name : {"model.safetensors", "rounds.csv", "experiment.toml", "summary.json"})
     EXPECT_THAT(expected, HasSubstr(fmt::format("./all/fedbn-seed-0/{}", name)));
-  EXPECT_EQ(results("there", files, keys), expected);
+  EXPECT_EQ(results("there", files, keys, list), expected);
   EXPECT_FALSE(std::filesystem::exists(path("there/all/site-memory")));
 }
 

@@ -290,8 +290,10 @@ struct WhatIsKnown {
 };
 
 DotPlot node_chart(const RunResult& run, const KnownMixes& node, const WhatIsKnown& known) {
-  DotPlot plot{
-      .title = run.name_of(node.node), .row_label = "class", .x_label = "share of the node's examples (1 is all)"};
+  DotPlot plot{.title = run.name_of(node.node),
+               .row_label = "class",
+               .x_label = "share of the node's examples (1 is all)",
+               .shown = {.low = 0.0, .high = 1.0}};
   const auto add = [&](const char* name, const Eigen::VectorXd& shares) -> DotSeries& {
     DotSeries& series = plot.series.emplace_back(DotSeries{.name = name});
     for (const Index c : shown_classes(node)) series.values.push_back(share_at(shares, c));
@@ -570,6 +572,10 @@ void add_participation(const Experiment& experiment, const ComparisonResult& res
   page.add({std::move(failures)});
 }
 
+/// In the order of the protocol.
+constexpr std::string_view kPhases[] = {phase::kJoin,     phase::kPredictor, phase::kRatio,
+                                        phase::kTraining, phase::kRefresh,   phase::kEvaluation};
+
 /// What each phase of the protocol cost, of the first seed of each row.
 Table phase_table(const ComparisonResult& result) {
   Table table{.title = "What each phase took",
@@ -585,7 +591,13 @@ Table phase_table(const ComparisonResult& result) {
     if (row.runs.empty()) continue;
     const RunResult& run = row.runs.front();
     const auto nodes = static_cast<double>(std::max<std::size_t>(run.last().size(), 1));
-    for (const PhaseCost& phase : run.state.phases)
+    std::vector<PhaseCost> phases = run.state.phases;
+    const auto place = [&](const PhaseCost& phase) {
+      return std::find(std::begin(kPhases), std::end(kPhases), phase.name) - std::begin(kPhases);
+    };
+    std::stable_sort(phases.begin(), phases.end(),
+                     [&](const PhaseCost& a, const PhaseCost& b) { return place(a) < place(b); });
+    for (const PhaseCost& phase : phases)
       table.rows.push_back({row.name, phase.name, phase.seconds, std::int64_t{phase.rounds},
                             static_cast<double>(phase.traffic.up) / nodes / 1e3,
                             static_cast<double>(phase.traffic.down) / nodes / 1e3});
