@@ -39,11 +39,7 @@ FederationSettings settings_of(const std::string& algorithm) {
 /// Gradients that a node computes in a block.
 double gradients_of(const FederationSettings& settings) {
   if (settings.algorithm == "fafed") return 1.0 + 2.0 * kSteps * (kRounds - 1);  // the first round has one gradient
-  const auto net = make_net({.name = "lenet", .shape = {1, 28, 28}, .classes = 10}, 0);
-  const auto algorithm = make_algorithm({settings, *net, kBenchNodes});
-  double steps = 0.0;
-  for (std::uint64_t round = 1; round <= kRounds; ++round) steps += std::max<double>(algorithm->draw_steps(round), 0.0);
-  return steps > 0.0 ? steps : 1.0 * kSteps * kRounds;
+  return static_cast<double>(iterations(settings, kRounds));
 }
 
 double seconds_a_gradient(const FederationSettings& settings, const FederatedData& data) {
