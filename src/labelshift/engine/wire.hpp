@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "labelshift/core/base/matrix_view.hpp"
+#include "labelshift/engine/float_loops.hpp"
 
 // How the fields of a struct become bytes and fields again. A struct that travels lists its fields once,
 //
@@ -147,8 +148,7 @@ class WireReader {
       values.resize(count);
       if (count > 0) std::memcpy(values.data(), from.data(), from.size());
       if constexpr (std::is_floating_point_v<T>)
-        for (const T value : values)
-          if (!std::isfinite(value)) refuse("a number that is not finite");
+        if (!all_finite(values)) refuse("a number that is not finite");
       if constexpr (std::is_integral_v<T> && std::is_signed_v<T>)
         for (const T value : values)
           if (value < 0) refuse("a count below 0");
