@@ -143,6 +143,21 @@ def test_adapt_leaves_rows_alone_where_a_label_shift_does_not_fit(fashion):
         LabelShiftEstimator().fit(source_prior=[0.1] * 10).adapt(blurred, if_fits=True)
 
 
+def assert_close(found, expected):
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for key in expected:
+            assert_close(found[key], expected[key])
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected):
+            assert_close(one, other)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    else:
+        assert found == expected
+
+
 def test_partial_fit_says_what_watch_says(fashion, command):
     rows = fashion.target_probs[:1500]
     said = subprocess.run(
@@ -157,7 +172,8 @@ def test_partial_fit_says_what_watch_says(fashion, command):
         estimator.partial_fit(batch)
     result = estimator.estimate()
     expected = json.loads(said.stdout.splitlines()[-1])
-    assert result.to_dict() == expected
+    # The command adds row by row, and OpenBLAS rounds products of other numbers of rows otherwise on some processors.
+    assert_close(result.to_dict(), expected)
     assert result.alarm and result.rows == 1500
     assert repr(result).startswith("After 1500 rows\n") and "ALARM" in repr(result)
     assert result._repr_svg_().lstrip().startswith("<svg")
