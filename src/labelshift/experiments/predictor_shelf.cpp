@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kWeights = "weights";
 constexpr const char* kCost = "cost";
 
-/// Keys of an experiment file that the training of a federated predictor depends on, and through them no others.
+/// Keys of an experiment file that the training of a federated predictor depends on, besides those of the data.
 constexpr struct {
   const char* section;
   const char* key;
