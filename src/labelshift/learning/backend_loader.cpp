@@ -30,14 +30,29 @@ std::string find_module() {
 std::atomic<bool> one_thread = false;
 std::atomic<const TorchBackend*> loaded = nullptr;
 
+/// What mends it, by the file that the dynamic linker's message begins with: of one that it did not find, the bare
+/// name.
+Error not_loaded(const std::string& module, const std::string& reason) {
+  const std::string file = reason.substr(0, reason.find(':'));
+  const auto version = file.find(".so.");
+  if ((file.starts_with("libtorch") || file.starts_with("libc10")) && version != std::string::npos)
+    return {ErrorKind::kSystem, fmt::format("this net needs LibTorch, which is not installed; type: apt install "
+                                            "libtorch{}",  // Debian's name for a library of that version
+                                            file.substr(version + 4))};
+  if (file == kModule)
+    return {ErrorKind::kSystem, fmt::format("this net needs {}, the part of labelshift that uses LibTorch, which is "
+                                            "not in {}; install labelshift again, or put the module's folder into "
+                                            "LD_LIBRARY_PATH",
+                                            kModule, LABELSHIFT_INSTALLED_LIBRARIES)};
+  return {ErrorKind::kSystem, fmt::format("cannot load {}: {}; install labelshift again", module, reason)};
+}
+
 const TorchBackend& load() {
   hand_cpu_to_libraries();  // oneDNN and ATen read their variables when they are loaded
-  void* module = ::dlopen(find_module().c_str(), RTLD_LAZY | RTLD_LOCAL);
+  const std::string path = find_module();
+  void* module = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   void* entry = module ? ::dlsym(module, "labelshift_torch_backend") : nullptr;
-  if (!entry)
-    throw Error(ErrorKind::kSystem, fmt::format("cannot load LibTorch: {}; install libtorch1.13, and put the folder of "
-                                                "{} into LD_LIBRARY_PATH",
-                                                ::dlerror(), kModule));
+  if (!entry) throw not_loaded(path, ::dlerror());
   const TorchBackend* backend = reinterpret_cast<const TorchBackend* (*)()>(entry)();
   if (one_thread) backend->use_one_thread();
   loaded = backend;
