@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "labelshift/cli/command_tree.hpp"
 #include "labelshift/cli/commands.hpp"
 #include "labelshift/cli/terminal.hpp"
 #include "labelshift/core/base/blas.hpp"
@@ -20,8 +21,7 @@ namespace {
 
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
+  for (const CLI::App* command : commands_of(app)) names.push_back(command->get_name());
   return names;
 }
 
@@ -134,6 +134,7 @@ int run(int argc, char** argv) {
 #endif
   add_certs(app);
   add_completion(app);
+  add_manual(app);
   refuse_empty_values(app);
 
   if (argc < 2) {

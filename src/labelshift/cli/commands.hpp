@@ -19,5 +19,6 @@ void add_certs(CLI::App& app);
 void add_coordinator(CLI::App& app);
 void add_node(CLI::App& app);
 void add_completion(CLI::App& app);
+void add_manual(CLI::App& app);
 
 }  // namespace labelshift::cli

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "labelshift/cli/command_tree.hpp"
 #include "labelshift/cli/commands.hpp"
 #include "labelshift/cli/input.hpp"
 #include "labelshift/cli/terminal.hpp"
@@ -24,15 +25,6 @@ Value value_of(const CLI::Option& option) {
   if (type == "FILE") return {Value::Kind::kFile, {}};
   if (!type.starts_with('{')) return {Value::Kind::kFree, {}};
   return {Value::Kind::kChoice, CLI::detail::split(type.substr(1, type.size() - 2), ',')};
-}
-
-std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
-}
-
-/// What help shows.
-std::vector<const CLI::Option*> options_of(const CLI::App& command) {
-  return command.get_options([](const CLI::Option* option) { return !option->get_group().empty(); });
 }
 
 std::vector<std::string> names_of(const CLI::App& command) {
