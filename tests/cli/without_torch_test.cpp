@@ -49,15 +49,16 @@ TEST_F(WithoutTorch, SaysWhichPackageToInstall) {
   give_module(R"(s/libtorch_cpu\.so\../libtorch_cpu.so.9/g)");  // of another version, which is not here
   const CommandResult result = alone(kTrainMlp);
   EXPECT_EQ(result.status, kSystem);
-  EXPECT_THAT(result.err, testing::MatchesRegex("error: this net needs LibTorch, which is not installed; type: apt "
-                                                "install libtorch9[.0-9]*\n"));
+  EXPECT_THAT(result.err,
+              testing::MatchesRegex("error: LibTorch is needed here and is not installed; type: apt install "
+                                    "libtorch9[.0-9]*\n"));
   EXPECT_EQ(result.out, "");
 }
 
 TEST_F(WithoutTorch, TellsAMissingOrDamagedModuleFromAMissingLibTorch) {
   EXPECT_THAT(alone(kTrainMlp).err,
-              testing::MatchesRegex("error: this net needs liblabelshift_torch.so, the part of labelshift that uses "
-                                    "LibTorch, which is not in [^ ;]*/labelshift; install labelshift again, or put the "
+              testing::MatchesRegex("error: liblabelshift_torch.so, the part of labelshift that uses LibTorch, is "
+                                    "needed here and is not in [^ ;]*/labelshift; install labelshift again, or put the "
                                     "module's folder into LD_LIBRARY_PATH\n"));
   give_module("2,$d");
   const CommandResult damaged = alone(kTrainMlp);

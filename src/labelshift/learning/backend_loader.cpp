@@ -36,12 +36,12 @@ Error not_loaded(const std::string& module, const std::string& reason) {
   const std::string file = reason.substr(0, reason.find(':'));
   const auto version = file.find(".so.");
   if ((file.starts_with("libtorch") || file.starts_with("libc10")) && version != std::string::npos)
-    return {ErrorKind::kSystem, fmt::format("this net needs LibTorch, which is not installed; type: apt install "
-                                            "libtorch{}",  // Debian's name for a library of that version
-                                            file.substr(version + 4))};
+    return {ErrorKind::kSystem,
+            fmt::format("LibTorch is needed here and is not installed; type: apt install libtorch{}",
+                        file.substr(version + 4))};  // so Debian names a library of that version
   if (file == kModule)
-    return {ErrorKind::kSystem, fmt::format("this net needs {}, the part of labelshift that uses LibTorch, which is "
-                                            "not in {}; install labelshift again, or put the module's folder into "
+    return {ErrorKind::kSystem, fmt::format("{}, the part of labelshift that uses LibTorch, is needed here and is not "
+                                            "in {}; install labelshift again, or put the module's folder into "
                                             "LD_LIBRARY_PATH",
                                             kModule, LABELSHIFT_INSTALLED_LIBRARIES)};
   return {ErrorKind::kSystem, fmt::format("cannot load {}: {}; install labelshift again", module, reason)};
