@@ -11,7 +11,9 @@ function(linked_packages)
   endif()
   foreach(field IN ITEMS Depends Recommends)
     string(REGEX MATCH "shlibs:${field}=([^\n]*)" line "${found}")
-    set(${field} "${CMAKE_MATCH_1}" PARENT_SCOPE)
+    # Any OpenBLAS will do, but apt would take the variant whose threads get in the way of ours.
+    string(REGEX REPLACE "libopenblas0(,|$)" "libopenblas0-openmp | libopenblas0\\1" packages "${CMAKE_MATCH_1}")
+    set(${field} "${packages}" PARENT_SCOPE)
   endforeach()
 endfunction()
 
