@@ -472,6 +472,22 @@ TEST(Federation, EstimatesAndEvaluatesOnDifferentExamplesWhereAskedTo) {
   EXPECT_EQ(end.history.back().examples, 75);
 }
 
+TEST(Federation, GivesTheSameIntervalsWherePredictorsTravel) {
+  const FederatedData data = gaussian_federation({{{80, 40, 20}, {60, 60, 60}}, {{40, 80, 20}, {60, 60, 60}}});
+  FederationSettings settings = weighted_settings("vrls");
+  settings.rounds = 1;
+  const FederationState local = LocalFederation(settings, data).run();
+  settings.ratio.exchange = RatioExchange::kPairwise;
+  const FederationState pairwise = LocalFederation(settings, data).run();
+  for (std::size_t k = 0; k < 2; ++k) {
+    const NodeRatio &own = local.ratios[k], &travelled = pairwise.ratios[k];
+    ASSERT_EQ(travelled.low.size(), 3);
+    EXPECT_EQ(travelled.low, own.low);
+    EXPECT_EQ(travelled.high, own.high);
+    EXPECT_TRUE(travelled.estimate.isApprox(own.estimate, 1e-6));
+  }
+}
+
 TEST(Federation, SaysNothingOfATargetThatIsPartlyOfClassesItCannotJudge) {
   FederatedData data = gaussian_federation({{{50, 50, 0}, {10, 10, 80}}, {{40, 40, 40}, {30, 30, 30}}});
   for (const int set : {1, 3}) data.sets[set]->labels.clear();

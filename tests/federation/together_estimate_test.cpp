@@ -31,7 +31,8 @@ TEST(EstimateTogether, SaysNothingOfWhatHeldOutExamplesCannotTell) {
     EXPECT_EQ(node.estimate.size(), 3);
     EXPECT_EQ(node.low.size(), 0);
   }
-  for (const NodeRatio& node : together("mlls-confusion", all).ratios) EXPECT_EQ(node.low.size(), 3);
+  for (const char* method : {"mlls-confusion", "bbse", "bbse-soft"})
+    for (const NodeRatio& node : together(method, all).ratios) EXPECT_EQ(node.low.size(), 3) << method;
 }
 
 TEST(EstimateTogether, FindsThePriorThatMixesShare) {

@@ -58,8 +58,8 @@ LocalPredictor local_predictor(NodeContext& node) {
                                node.call().cancelled);
 }
 
-LocalEstimate local_estimate(NodeContext& node) {
-  LocalEstimate found = estimate_locally(local_predictor(node), find_method(node.settings().ratio.method).estimator,
+LocalEstimate local_estimate(NodeContext& node, const LocalPredictor& predictor) {
+  LocalEstimate found = estimate_locally(predictor, find_method(node.settings().ratio.method).estimator,
                                          node.test_data(), node.parts().estimate);
   node.remember_class_numbers(kEstimateEntry, found.prior);
   if (found.low.size() > 0) {
@@ -69,11 +69,12 @@ LocalEstimate local_estimate(NodeContext& node) {
   return found;
 }
 
-LocalEstimate kept_estimate(NodeContext& node) {
+std::optional<LocalEstimate> kept_estimate(NodeContext& node) {
   const auto kept = node.class_numbers(kEstimateEntry);
-  if (!kept) return local_estimate(node);
+  if (!kept) return std::nullopt;
   const VectorXd none;
-  return {*kept, node.class_numbers(kLowEntry).value_or(none), node.class_numbers(kHighEntry).value_or(none)};
+  return LocalEstimate{*kept, node.class_numbers(kLowEntry).value_or(none),
+                       node.class_numbers(kHighEntry).value_or(none)};
 }
 
 /// q_k by the predictor that a request brought.
@@ -194,10 +195,13 @@ TaskAnswer<Target> answer(NodeContext& node, const Target::Request& request) {
       q = node.source_prior(node.model_rows());
       break;
     case Target::Kind::kEstimate:
-      found = local_estimate(node);
+      found = local_estimate(node, local_predictor(node));
       break;
     case Target::Kind::kKeptEstimate:
-      found = kept_estimate(node);
+      if (auto kept = kept_estimate(node))
+        found = std::move(*kept);
+      else
+        found = local_estimate(node, local_predictor(node));
       break;
   }
   // The truth beside an estimate is for comparison alone.
@@ -213,6 +217,7 @@ TaskAnswer<Target> answer(NodeContext& node, const Target::Request& request) {
 TaskAnswer<Share> answer(NodeContext& node, const Share&) {
   const Stopwatch watch;
   const LocalPredictor predictor = local_predictor(node);
+  local_estimate(node, predictor);  // whose intervals are for Assess: held-out examples stay here
   const Index m = node.classes();
   Calibration full = Calibration::identity(m);  // a class without examples is left alone
   for (Index c = 0, held = 0; c < m; ++c) {
@@ -247,7 +252,11 @@ TaskAnswer<Assess> answer(NodeContext& node, const Assess::Request& request) {
   if (request.whose == node.node()) {
     node.remember_class_numbers(kTargetEntry, q);
     answer.report.prior_error = node.prior_error(q);
-    answer.report.details = details_of(node, q);
+    EstimateReport::Details& details = answer.report.details.emplace(details_of(node, q));
+    if (auto kept = kept_estimate(node)) {
+      details.low = std::move(kept->low);
+      details.high = std::move(kept->high);
+    }
   }
   return answer;
 }

@@ -82,9 +82,12 @@ TogetherEstimate estimate_together(Net& net, const TargetTogether::Request& requ
         fit.summary, sample, scores, found.estimate,
         {.kind = fitted ? pooled_kind(m) : CalibrationKind::kNone,
          .covariance = fitted ? Eigen::MatrixXd(request.covariance.reshaped(p, p)) : Eigen::MatrixXd()});
-  } else if (entry.family == EstimatorFamily::kHardConfusion && (request.examples.array() > 0.0).all()) {
+  } else if (request.examples.size() > 0 && (request.examples.array() > 0.0).all()) {
     // Where a class has no held-out example, nothing says how much of what is predicted is of it.
-    uncertainty.prior = pooled_uncertainty(labels, sample, result.prior);
+    const bool soft = entry.family == EstimatorFamily::kSoftConfusion;
+    const PredictedLabels said_of_source =
+        soft ? PredictedLabels{request.conditional_f.reshaped(m, m), request.examples} : labels;
+    uncertainty.prior = pooled_uncertainty(said_of_source, soft, sample, result.prior);
   } else {
     return result;
   }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <Eigen/LU>
+
 #include "tests/core/pooled_trial.hpp"
 
 namespace labelshift {
@@ -75,6 +77,42 @@ TEST(PooledUncertainty, IsHowTheEstimateMovesWithEveryParameterOfACalibration) {
                                                        {CalibrationKind::kMatrix, covariance});
     EXPECT_LE((found.of_calibration - moved * moved.transpose()).norm(), 1e-4 * (1e-3 + moved.squaredNorm())) << k;
   }
+}
+
+TEST(PooledUncertainty, KnowsOfTheNoiseOfAConfusionMatrixThatWasCountedElsewhere) {
+  for (const bool soft : {false, true})
+    for (const auto& [counts, rows] : {std::pair{Vector3d(40, 60, 200), Index{2000}}, {Vector3d(300, 300, 300), 150}}) {
+      const Vector3d truth(0.6, 0.3, 0.1);
+      double covered = 0.0;
+      for (std::uint64_t run = 0; run < kRuns; ++run) {
+        Rng rng(31, run);
+        const GaussianSample held_out = examples_of(kEven, counts, rng);
+        const GaussianSample target = kEven.sample(rows, truth, rng);
+        PredictedLabels labels{MatrixXd::Zero(3, 3), counts};
+        for (std::size_t i = 0; i < held_out.labels.size(); ++i) {
+          const auto row = static_cast<Index>(i);
+          auto column = labels.conditional.col(held_out.labels[i]);
+          if (soft)
+            column += held_out.probs.row(row).transpose();
+          else
+            column[arg_max(held_out.probs, row)] += 1.0;
+        }
+        labels.conditional *= counts.cwiseInverse().asDiagonal();
+        VectorXd mean = VectorXd::Zero(3);
+        for (Index j = 0; j < rows; ++j)
+          mean +=
+              soft ? VectorXd(target.probs.row(j).transpose()) : VectorXd(VectorXd::Unit(3, arg_max(target.probs, j)));
+        const VectorXd q = labels.conditional.partialPivLu().solve(mean / static_cast<double>(rows)).cwiseMax(0.0);
+        const PriorUncertainty found = pooled_uncertainty(labels, soft, target.target(), q / q.sum());
+        const Intervals intervals =
+            intervals_from(found, Vector3d::Constant(1.0 / 3.0), static_cast<double>(rows), 0.95);
+        for (Index c = 0; c < 3; ++c)
+          covered += truth[c] >= intervals.prior_low[c] && truth[c] <= intervals.prior_high[c] ? 1.0 : 0.0;
+      }
+      covered /= 3.0 * kRuns;
+      EXPECT_GE(covered, 0.92) << soft << " with " << rows;
+      EXPECT_LE(covered, 0.995) << soft << " with " << rows;
+    }
 }
 
 TEST(PredictionAgreement, SeldomDoubtsAGoodEstimate) {

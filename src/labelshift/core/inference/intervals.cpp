@@ -196,6 +196,14 @@ PriorUncertainty likelihood_uncertainty(const SourceSummary& summary, const Targ
   return result;
 }
 
+/// (m, m) of what is predicted for a row of the target, of which `mean` (m) is the mean.
+Eigen::MatrixXd row_covariance(const TargetSample& target, bool soft, const Eigen::VectorXd& mean) {
+  if (!soft) return Eigen::MatrixXd(mean.asDiagonal()) - mean * mean.transpose();
+  Moments moments;
+  moments.add(target.probs, target.weights);
+  return moments.covariance();
+}
+
 /// q solves P q = b, P(:, c) being the predictions given class c and b those of the target. Calibration does not
 /// matter: what it changes in b it changes in P q as well.
 PriorUncertainty confusion_uncertainty(bool soft, const SourceSummary& summary, const TargetSample& target,
@@ -213,12 +221,7 @@ PriorUncertainty confusion_uncertainty(bool soft, const SourceSummary& summary, 
   for (Index c = 0; c < m; ++c)
     if (q[c] == 0.0) result.centre[c] = std::min(unprojected[c], 0.0);
 
-  Eigen::MatrixXd covariance = Eigen::MatrixXd(b.asDiagonal()) - b * b.transpose();
-  if (soft) {
-    Moments moments;
-    moments.add(target.probs, target.weights);
-    covariance = moments.covariance();
-  }
+  const Eigen::MatrixXd covariance = row_covariance(target, soft, b);
   const Eigen::VectorXd target_share = (inverse * covariance).cwiseProduct(inverse).rowwise().sum() /
                                        effective_rows(target.weights, target.probs.rows());
 
@@ -392,16 +395,16 @@ Eigen::MatrixXd PredictedLabels::covariance(const Eigen::VectorXd& q) const {
   return sum;
 }
 
-PriorUncertainty pooled_uncertainty(const PredictedLabels& labels, const TargetSample& target,
+PriorUncertainty pooled_uncertainty(const PredictedLabels& labels, bool soft, const TargetSample& target,
                                     const Eigen::VectorXd& target_prior) {
   const Eigen::MatrixXd inverse = labels.conditional.completeOrthogonalDecomposition().pseudoInverse();
-  const Eigen::VectorXd b = predicted_prior(target, /*soft=*/false);
+  const Eigen::VectorXd b = predicted_prior(target, soft);
   PriorUncertainty result{.prior = target_prior, .centre = target_prior};
   const Eigen::VectorXd unprojected = inverse * b;
   const double rows = effective_rows(target.weights, target.probs.rows());
   for (Index c = 0; c < b.size(); ++c)
     if (is_absent(target_prior[c], rows)) result.centre[c] = std::min(unprojected[c], 0.0);
-  const Eigen::MatrixXd of_rows = (Eigen::MatrixXd(b.asDiagonal()) - b * b.transpose()) / rows;
+  const Eigen::MatrixXd of_rows = row_covariance(target, soft, b) / rows;
   const Eigen::MatrixXd of_labels = labels.covariance(target_prior);
   const auto spread = [&](const Eigen::MatrixXd& covariance) -> Eigen::VectorXd {
     return (inverse * covariance).cwiseProduct(inverse).rowwise().sum();

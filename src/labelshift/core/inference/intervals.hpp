@@ -76,12 +76,13 @@ struct PooledNoise {
   Eigen::MatrixXd covariance;  // (p, p)
 };
 
-/// What is known of a classifier's predicted labels from labelled examples.
+/// What is known of a classifier's predicted labels from labelled examples, or of its probabilities.
 struct PredictedLabels {
-  Eigen::MatrixXd conditional;  // (m, m) [j, c] = p(argmax f = j | y = c)
+  Eigen::MatrixXd conditional;  // (m, m) [j, c] = p(argmax f = j | y = c), or the mean of f_j over them
   Eigen::VectorXd examples;     // (m)    that this was counted on, of each class
 
-  /// How much P q varies with these examples.
+  /// How much P q varies with these examples. Of probabilities it is the most it can be: f f^T is at most diag(f), as
+  /// it is for predicted labels.
   Eigen::MatrixXd covariance(const Eigen::VectorXd& q) const;
 };
 
@@ -95,8 +96,8 @@ PooledUncertainty pooled_uncertainty(const SourceSummary& summary, const TargetS
                                      const Scores& target_scores, const RatioEstimate& estimate,
                                      const PooledNoise& noise);
 
-/// The same for the mix q that the confusion matrix of predicted labels gives.
-PriorUncertainty pooled_uncertainty(const PredictedLabels& labels, const TargetSample& target,
+/// The same for the mix q that the confusion matrix of predicted labels gives, or that of probabilities (`soft`).
+PriorUncertainty pooled_uncertainty(const PredictedLabels& labels, bool soft, const TargetSample& target,
                                     const Eigen::VectorXd& target_prior);
 
 }  // namespace labelshift
