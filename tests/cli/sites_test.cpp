@@ -480,9 +480,12 @@ TEST_F(Sites, TakeNobodyWithoutAGoodCertificate) {
     labelshift node --connect $address --data site-1 --tls trial/site-9 --memory m2 --give-up-after 3; echo $?
     chmod 644 trial/site-1/key.pem
     labelshift node --connect $address --data site-1 --tls trial/site-1 --memory m3 --give-up-after 3; echo $?
-    kill $coordinator)");
-  EXPECT_EQ(done.out, "4\n4\n3\n") << done.err << all_said();
+    kill $coordinator
+    chmod 600 trial/site-1/key.pem
+    labelshift coordinator study.toml --listen 127.0.0.1:0 --nodes nodes.toml --tls trial/site-1; echo $?)");
+  EXPECT_EQ(done.out, "4\n4\n3\n3\n") << done.err << all_said();
   EXPECT_THAT(done.err, HasSubstr("type: chmod 600 trial/site-1/key.pem"));
+  EXPECT_THAT(done.err, HasSubstr("error: trial/site-1: the certificate is not made for coordinators"));
   EXPECT_THAT(said("coordinator.err"), HasSubstr("site-9"));
 }
 

@@ -145,7 +145,7 @@ void prepare(const CoordinatorOptions& options, const std::vector<ListedNode>& l
 
 void coordinate(const CoordinatorOptions& options) {
   check_address("--listen", options.listen);
-  const std::optional<TlsFolder> tls = read_identity(options.identity);
+  const std::optional<TlsFolder> tls = read_identity(options.identity, TlsRole::kCoordinator);
   const std::vector<ListedNode> list = read_node_list(options.nodes);
   const std::vector<std::string> names = names_of(list);
   const DeferInterrupt interrupt;  // before threads start, which take its mask over

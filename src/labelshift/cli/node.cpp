@@ -178,7 +178,7 @@ void serve(NodeOptions options) {
   if (options.parent > 0) end_with_parent(options.parent);
   check_options(options);
   if (!options.terms.model.empty()) InputFile(options.terms.model, FileKind::kRegular);  // throws if it is not there
-  const std::optional<TlsFolder> tls = read_identity(options.identity);
+  const std::optional<TlsFolder> tls = read_identity(options.identity, TlsRole::kNode);
   const std::string name = tls ? tls->name : options.name;
   if (!is_node_name(name))
     throw Error(ErrorKind::kInput, fmt::format("the common name of {}/cert.pem is no name of a node: letters, digits, "

@@ -36,13 +36,19 @@ void check_address(const char* option, const std::string& address) {
   }
 }
 
-std::optional<TlsFolder> read_identity(const SiteIdentityOptions& options) {
+std::optional<TlsFolder> read_identity(const SiteIdentityOptions& options, TlsRole role) {
   if (options.insecure != options.folder.empty())
     throw Error(ErrorKind::kUsage,
                 options.insecure ? "found both --tls and --insecure; give one"
                                  : "no certificate; write --tls DIR, the folder with ca.pem, cert.pem and key.pem");
   if (options.insecure) return std::nullopt;
-  return read_tls_folder(options.folder);
+  TlsFolder folder = read_tls_folder(options.folder);
+  try {
+    check_identity(*as_identity(folder), role);
+  } catch (const Error& error) {
+    throw error.reworded(fmt::format("{}: {}", options.folder, error.what()));
+  }
+  return folder;
 }
 
 std::optional<TlsIdentity> as_identity(const std::optional<TlsFolder>& folder) {

@@ -21,8 +21,9 @@ void add_identity_options(CLI::App& command, SiteIdentityOptions& options, const
 /// Throws Error{kUsage} that names the option for what is no HOST:PORT.
 void check_address(const char* option, const std::string& address);
 
-/// Nothing with --insecure. Throws Error{kUsage} unless one of both is given, and what read_tls_folder() throws.
-std::optional<TlsFolder> read_identity(const SiteIdentityOptions& options);
+/// Nothing with --insecure. Throws Error{kUsage} unless one of both is given, what read_tls_folder() throws, and
+/// Error{kInput} for a certificate that is not for this role.
+std::optional<TlsFolder> read_identity(const SiteIdentityOptions& options, TlsRole role);
 std::optional<TlsIdentity> as_identity(const std::optional<TlsFolder>& folder);
 
 /// Lets this process open as many files as it may: each node is a connection.

@@ -135,6 +135,14 @@ TEST_F(TableReader, TakesLabelsFromAnotherFile) {
                  {.column = "x", .file = wide}, ErrorKind::kUsage);
 }
 
+TEST_F(TableReader, AsksForTheNameThatAColumnOfLabelsIsKnownBy) {
+  for (const char* name : {"Label", "labels", "Class"})
+    expect_refused(
+        std::string("x,") + name + "\n1,a\n2,b\n",
+        "DIR/table.csv, line 2, column 2: found \"a\", expected a number; if this column has the labels, call "
+        "it label in line 1");
+}
+
 TEST_F(TableReader, ReadsNpyArrays) {
   const std::string array = file("table.npy", npy_bytes("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }",
                                                         raw<float>({1, 0.5F, 2, 0, 1.5F, 3})));

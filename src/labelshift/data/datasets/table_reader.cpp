@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -148,6 +149,17 @@ std::optional<Index> find_label_column(const std::string& path, const std::vecto
   return number;
 }
 
+/// A column that nearly has the name that a column of labels is known by.
+std::optional<Index> misnamed_label_column(const std::vector<std::string>& names) {
+  for (std::size_t c = 0; c < names.size(); ++c) {
+    std::string name = names[c];
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+    if (name == "label" || name == "labels" || name == "class") return static_cast<Index>(c);
+  }
+  return std::nullopt;
+}
+
 /// The columns that are left out, one flag for each column. Throws Error{kUsage} for one that is not there, or that was
 /// given as the labels'; the column "label" may be left out where nobody asked for it.
 std::vector<bool> ignored_columns(const std::string& path, const std::vector<std::string>& names, Index columns,
@@ -176,7 +188,7 @@ Table read_text(InputFile file, const LabelOptions& options) {
   Table result;
   char delimiter = '\0';
   Index columns = 0;
-  std::optional<Index> label_column;
+  std::optional<Index> label_column, misnamed;
   std::vector<bool> ignored;
   bool first_row = true;
   for (std::string_view line; lines.next(line);) {
@@ -191,6 +203,7 @@ Table read_text(InputFile file, const LabelOptions& options) {
       label_column = find_label_column(path, names, columns, options);
       ignored = ignored_columns(path, names, columns, options, label_column);
       if (label_column) result.labels.emplace();
+      if (!label_column && options.file.empty()) misnamed = misnamed_label_column(names);
       result.columns = std::count(ignored.begin(), ignored.end(), false) - (label_column ? 1 : 0);
       if (header) {
         for (Index c = 0; c < columns; ++c)
@@ -208,7 +221,12 @@ Table read_text(InputFile file, const LabelOptions& options) {
         continue;
       }
       double value = 0.0;
-      if (!parse_number(cell, value))
+      const bool number = parse_number(cell, value);
+      if (!number && cells.column() - 1 == misnamed)
+        throw Error(ErrorKind::kInput, fmt::format("{}: found {}, expected a number; if this column has the labels, "
+                                                   "call it label in line 1",
+                                                   place(), excerpt(cell)));
+      if (!number)
         throw Error(ErrorKind::kInput, fmt::format("{}: found {}, expected a number", place(), excerpt(cell)),
                     first_row ? Remedy::kColumns : Remedy::kNone);  // later it is a slip
       result.values.push_back(checked_value(value, place));
