@@ -34,5 +34,5 @@ if(module)
   math(EXPR next "${minor} + 1")
   set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS
     "python3 (>= 3.${minor}~), python3 (<< 3.${next}), python3-numpy, python3-sklearn, ${Depends}")
-  set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "python3-pandas, python3-torch")
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "labelshift, python3-pandas, python3-torch")  # the first has the documents
 endif()

@@ -16,7 +16,7 @@ foreach(pair IN LISTS packages)
     COMPONENT ${component})
 endforeach()
 # The documents as they lie in the repository, so that the commands of the README work from this folder.
-install(FILES README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/labelshift COMPONENT command)
+install(FILES README.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/labelshift COMPONENT command)
 install(DIRECTORY docs examples experiments DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/labelshift COMPONENT command
   PATTERN __pycache__ EXCLUDE)
 

@@ -25,7 +25,12 @@ def plain_array(values: Any) -> np.ndarray:
         values = values.detach().cpu()
         values = values.float() if values.is_floating_point() and values.element_size() < 4 else values
         return values.numpy()  # bfloat16 above, which NumPy does not know, and float16 became float32
-    return np.asarray(values)
+    if np.ma.is_masked(values):
+        raise _core.LabelShiftError("found masked entries, expected values everywhere; leave their rows out or fill them")
+    try:
+        return np.asarray(values)
+    except ValueError as problem:
+        raise _core.LabelShiftError(f"expected rows of equal lengths, and {problem}") from None
 
 
 def as_numbers(values: Any) -> np.ndarray:
@@ -55,6 +60,17 @@ def frame_columns(values: Any) -> list[Any] | None:
     return None if names == list(range(len(names))) else names
 
 
+def class_names(classes: Any) -> list[Any] | None:
+    if classes is None:
+        return None
+    try:
+        names = list(classes)
+        set(names)
+    except TypeError:
+        raise _core.LabelShiftError(f"classes is {classes!r}, expected a list of names, one for each column") from None
+    return names
+
+
 def label_codes(labels: Any, names: list[Any] | None, classes: int) -> tuple[np.ndarray, list[Any] | None]:
     """The number of each label's column, and the names of the columns where labels tell them.
 
@@ -67,7 +83,7 @@ def label_codes(labels: Any, names: list[Any] | None, classes: int) -> tuple[np.
             f"source labels: found an array of {array.ndim} dimensions, expected one label a row"
         )
     in_range = array.dtype.kind in "iub" and (array.size == 0 or (array.min() >= 0 and array.max() < classes))
-    if in_range and not any(isinstance(name, (int, np.integer)) for name in names or []):
+    if in_range and not any(isinstance(name, (int, float, np.number, np.bool_)) for name in names or []):
         return array.astype(np.intc), names
     try:
         found, codes = np.unique(array, return_inverse=True)

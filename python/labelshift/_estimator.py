@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+_FOLLOWING = threading.Lock()  # a stream begins once, whichever thread brings the first rows
+
+
 def _number(name: str, value: Any, kind: type = Real, most: float = float("inf")) -> float:
     """An argument as the compiled module takes it; the library checks what is more than a type and a range."""
     is_kind = isinstance(value, kind)
@@ -24,6 +29,12 @@ def _number(name: str, value: Any, kind: type = Real, most: float = float("inf")
     expected = "a whole number" if kind is Integral else "a number"
     limits = f"from 0 to {most}" if most < float("inf") else "that is not negative"
     raise LabelShiftError(f"{name} is {value!r}, expected {expected} {limits}")
+
+
+def _flag(name: str, value: Any) -> bool:
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise LabelShiftError(f"{name} is {value!r}, expected True or False")
 
 
 class LabelShiftEstimator(BaseEstimator):
@@ -140,7 +151,9 @@ class LabelShiftEstimator(BaseEstimator):
             raise LabelShiftError(
                 "nothing is known of the source; give source_probs and source_labels, or source_prior"
             )
-        names = None if self.classes is None else list(self.classes)
+        for found in ("result_", "_correction"):  # before, of another source
+            self.__dict__.pop(found, None)
+        names = _arrays.class_names(self.classes)
         probs = labels = None
         if source_probs is not None:
             probs = _arrays.matrix(source_probs, self.renormalise)
@@ -148,7 +161,7 @@ class LabelShiftEstimator(BaseEstimator):
                 names = self._names(source_probs, names, probs.shape[1])
                 labels, names = _arrays.label_codes(source_labels, names, probs.shape[1])
         weights = _arrays.weights(source_weights)
-        _core.check_fitted(probs=probs, labels=labels, weights=weights, logits=self.logits)
+        _core.check_fitted(probs=probs, labels=labels, weights=weights, logits=_flag("logits", self.logits))
         prior = None if source_prior is None else _arrays.as_numbers(source_prior)
         self._source: dict[str, Any] = {
             "source_probs": probs,
@@ -231,13 +244,16 @@ class LabelShiftEstimator(BaseEstimator):
         if self._source["source_probs"] is None:
             raise LabelShiftError("partial_fit needs source_probs and source_labels; fit on them first")
         probs = self._target(target_probs)
-        if self._stream is None:
-            self._stream = _core.follow(
-                **self._source,
-                **self._how(),
-                half_life=_number("half_life", self.half_life),
-                alarm=_number("alarm", self.alarm, most=1.0),
-            )
+        with _FOLLOWING:
+            begins = self._stream is None
+            if self._stream is None:
+                self._stream = _core.follow(
+                    **self._source,
+                    **self._how(),
+                    half_life=_number("half_life", self.half_life),
+                    alarm=_number("alarm", self.alarm, most=1.0),
+                )
+        if begins:
             warn(self._stream.warnings())
         self._stream.add(probs, self.logits)
         return self
@@ -248,16 +264,18 @@ class LabelShiftEstimator(BaseEstimator):
             **self._how(),
             target_probs=target_probs,
             target_weights=_arrays.weights(target_weights),
-            bootstrap=int(_number("bootstrap", self.bootstrap, Integral, 10**9)),
+            bootstrap=int(_number("bootstrap", self.bootstrap, Integral, 10**6)),
             seed=int(_number("seed", self.seed, Integral, 2**64 - 1)),
             bound_terms=bool(self.bound_terms),
         )
 
     def _how(self) -> dict[str, Any]:
+        if self.settings is not None and not isinstance(self.settings, Mapping):
+            raise LabelShiftError(f"settings is {self.settings!r}, expected a dict such as {{'tolerance': 1e-12}}")
         return {
             "classes": [str(name) for name in self.classes_],
             "named": self._names_of_columns is not None,
-            "logits": bool(self.logits),
+            "logits": _flag("logits", self.logits),
             "estimator": str(self.estimator),
             "settings": {str(name): str(value) for name, value in (self.settings or {}).items()},
             "calibration": str(self.calibration),
@@ -268,7 +286,10 @@ class LabelShiftEstimator(BaseEstimator):
     def _target(self, target_probs: ArrayLike) -> np.ndarray:
         probs = _arrays.matrix(target_probs, self.renormalise)
         if probs.ndim == 2:
-            self._names(target_probs, self._names_of_columns, probs.shape[1])
+            names = self._names_of_columns
+            if names is None and set(_arrays.frame_columns(target_probs) or []) == set(self.classes_):
+                names = self.classes_  # the numbers of columns, in another order
+            self._names(target_probs, names, probs.shape[1])
         return probs
 
     def _names(self, values: ArrayLike, names: list[Any] | None, columns: int) -> list[Any] | None:

@@ -189,6 +189,9 @@ TEST_F(Adapt, AsksForSomethingToWriteThatCanBeWritten) {
                  "--output-probs and --output-labels are the same file; give each its own");
   expect_failure("adapt --output-probs x.csv --report ./x.csv" + kTiny, kUsage,
                  "--output-probs and --report are the same file; give each its own");
+  expect_failure("adapt --output-probs x.csv --report r.html" + kTiny, kUsage,
+                 "--report: adapt writes JSON, and r.html is the name of a page; use .json, and labelshift estimate "
+                 "--report for a page");
   expect_failure("adapt --output-probs x.pdf" + kTiny, kUsage,
                  "cannot tell the format of x.pdf; expected a name that ends in .npy, .csv, .tsv, .csv.gz or .tsv.gz");
   EXPECT_EQ(labelshift("adapt --output-probs no/x.csv" + kTiny).status, kSystem);

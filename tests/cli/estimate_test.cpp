@@ -246,6 +246,8 @@ TEST_F(Estimate, TheTableShowsEveryClassAndSaysWhatItMeans) {
   const CommandResult blurred =
       labelshift("estimate" + kFashionSource + "--target-probs examples/fashion-mnist/target_blurred_probs.npy");
   EXPECT_THAT(blurred.out, HasSubstr("Verdict: the label-shift assumption does NOT fit (p "));
+  EXPECT_THAT(blurred.out,
+              HasSubstr("or the classifier was trained on the source rows; do not trust the estimated mix"));
   const CommandResult same =
       labelshift("estimate" + kFashionSource + "--target-probs examples/fashion-mnist/target_same_probs.npy");
   EXPECT_THAT(same.out, HasSubstr("Verdict: there is no evidence that the label mix has moved (p "));
@@ -573,12 +575,19 @@ TEST_F(Estimate, WritesAReportThatBeginsWithTheVerdict) {
   const std::string report = bytes_of(path("out.html"));
   EXPECT_THAT(report, StartsWith("<!DOCTYPE html>"));
   EXPECT_LT(report.find("The label mix has moved (p = "), report.find("<h2"));
+  EXPECT_THAT(report, HasSubstr("The classes that moved most, "));
   EXPECT_THAT(report,
               HasSubstr("<li>Coat rose from 10 % to 26 %, 2.6 times as common (95 % interval 23 % to 29 %).</li>"));
   EXPECT_THAT(report, HasSubstr("Calibration auto chose matrix"));
   EXPECT_THAT(report, HasSubstr("Reliability on the source"));
   EXPECT_THAT(report, HasSubstr("Can a change of the mix alone explain the target?"));
   EXPECT_THAT(report, HasSubstr("<dd>labelshift estimate --report out.html --source-probs"));
+  ASSERT_EQ(labelshift("estimate --report blurred.html" + kFashionSource +
+                       "--target-probs examples/fashion-mnist/target_blurred_probs.npy")
+                .status,
+            0);
+  EXPECT_THAT(bytes_of(path("blurred.html")),
+              HasSubstr("If only the mix had changed, these classes would have moved most, "));
 }
 
 TEST_F(Estimate, WritesAReportWithoutASourceToo) {

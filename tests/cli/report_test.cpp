@@ -51,6 +51,16 @@ TEST_F(ReportCommand, RefusesWhatIsNoRun) {
   shell("mkdir half; printf 'data.set = \"fashion-mnist\"\\ndata.partition = \"paper-5\"\\n' > half/experiment.toml");
   expect_failure("report half", kInput, "half has no whole run; let it end, or name the folder of one that has ended");
   expect_failure("report", kUsage, "folders is required");
+  shell(R"(mkdir none; echo '{"name": "none", "title": "", "seeds": [], "rows": []}' > none/summary.json)");
+  expect_failure("report none", kInput, "none has no run that has ended; run the comparison again");
+}
+
+TEST_F(ReportCommand, WritesOverNothingOfARun) {
+  run_small("r");
+  const std::string summary = bytes_of(path("r/federation/summary.json"));
+  expect_failure("report r/federation --output r/federation/summary.json", kUsage,
+                 "--output: cannot write r/federation/summary.json, reports are HTML only; use .html");
+  EXPECT_EQ(bytes_of(path("r/federation/summary.json")), summary);
 }
 
 }  // namespace

@@ -208,6 +208,8 @@ TEST_F(RunCommand, SaysWhatIsWrong) {
                  "--predictor: unknown predictor \"mine\" (known: local, federated)");
   expect_failure("run small.toml --set rounds", kUsage,
                  "--set rounds: expected SECTION.KEY=VALUE, such as training.rounds=100");
+  expect_failure("run small.toml --set seed=3", kUsage,
+                 "--set seed=3: the seed has an option of its own; give --seed N");
   expect_failure("run small.toml --set training.local-steps=1", kUsage,
                  "small.toml, line 11: scaffold with one local step is fedavg; give local-steps above 1, or algorithm "
                  "= \"fedavg\"");

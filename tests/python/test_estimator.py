@@ -413,3 +413,74 @@ def test_the_same_seed_gives_the_same_answer(fashion):
         results = [fitted(fashion, bootstrap=100, seed=3).estimate(fashion.target_probs).to_dict() for _ in range(2)]
     assert results[0] == results[1]
     assert isinstance(LabelShiftEstimator().fit(source_prior=[0.5, 0.5]).estimate([[0.3, 0.7]] * 20), LabelShiftResult)
+
+
+def test_frames_with_numbered_columns_in_another_order_are_refused(fashion):
+    pandas = pytest.importorskip("pandas")
+    numbers = [list(fashion.classes).index(label) for label in fashion.source_labels]
+    estimator = refit(fashion, classes=None, labels=numbers)
+    frame = pandas.DataFrame(fashion.target_probs)
+    estimator.estimate(frame)
+    with pytest.raises(LabelShiftError, match=r"column 1 of the frame is 9, expected 0: columns must be the same classes"):
+        estimator.estimate(frame[frame.columns[::-1]])
+
+
+def test_rows_of_many_threads_all_count(fashion):
+    for _ in range(5):
+        estimator = fitted(fashion)
+        rows = np.array_split(fashion.target_probs, 6)
+        start = threading.Barrier(len(rows))
+        threads = [
+            threading.Thread(target=lambda batch: (start.wait(), estimator.partial_fit(batch)), args=(batch,))
+            for batch in rows
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert estimator.estimate().rows == len(fashion.target_probs)
+
+
+def test_another_source_forgets_what_was_found_with_the_last(fashion):
+    estimator = fitted(fashion)
+    estimator.adapt(fashion.target_probs)
+    estimator.fit(fashion.source_probs, fashion.source_labels)
+    assert not hasattr(estimator, "result_")
+    with pytest.raises(NotFittedError, match="adapt to a target first"):
+        estimator.correct(fashion.target_probs)
+
+
+def test_masked_entries_are_refused(fashion):
+    rows = np.ma.masked_array(np.array(fashion.target_probs))
+    rows[100:] = np.ma.masked
+    with pytest.raises(LabelShiftError, match="found masked entries"):
+        fitted(fashion).estimate(rows)
+    assert fitted(fashion).estimate(np.ma.masked_array(np.array(fashion.target_probs))).target_rows == len(fashion.target_probs)
+
+
+@pytest.mark.parametrize(
+    "params, sentence",
+    [
+        ({"classes": 6}, r"classes is 6, expected a list of names"),
+        ({"classes": [[1], [2]]}, r"classes is \[\[1\], \[2\]\], expected a list of names"),
+        ({"logits": "no"}, r"logits is 'no', expected True or False"),
+        ({"settings": "abc"}, r"settings is 'abc', expected a dict"),
+        ({"bootstrap": 10**9}, r"bootstrap is 1000000000, expected a whole number from 0 to 1000000"),
+    ],
+)
+def test_parameters_of_another_type_are_named(fashion, params, sentence):
+    with pytest.raises(LabelShiftError, match=sentence):
+        LabelShiftEstimator(**params).fit(fashion.source_probs, np.arange(len(fashion.source_probs)) % 10).estimate(
+            fashion.target_probs
+        )
+
+
+def test_rows_of_several_lengths_are_refused(fashion):
+    with pytest.raises(LabelShiftError, match="expected rows of equal lengths"):
+        fitted(fashion).estimate([[0.5, 0.5], [1.0]])
+
+
+def test_numbers_that_name_columns_are_not_their_places():
+    probs = np.array([[0.8, 0.2], [0.3, 0.7]] * 50)
+    by_name = LabelShiftEstimator(classes=[1.0, 0.0]).fit(probs, [1, 0] * 50)
+    assert by_name._source["source_labels"].tolist() == [0, 1] * 50

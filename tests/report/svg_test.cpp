@@ -20,6 +20,7 @@ TEST(XmlEscaped, KeepsUnicodeOfEveryLength) {
 TEST(XmlEscaped, ReplacesWhatXmlCannotHold) {
   EXPECT_EQ(xml_escaped(std::string_view("a\0b", 3)), "a\uFFFDb");
   EXPECT_EQ(xml_escaped("\x1b[0m"), "\uFFFD[0m");
+  EXPECT_EQ(xml_escaped("\u202E04 \u2067%"), "\uFFFD04 \uFFFD%");          // the digits would stand the other way round
   EXPECT_EQ(xml_escaped("caf\xe9"), "caf\uFFFD");                          // Latin-1
   EXPECT_EQ(xml_escaped("\xe9t\xe9"), "\uFFFDt\uFFFD");                    // a lead byte without its followers
   EXPECT_EQ(xml_escaped("\xc0\xaf"), "\uFFFD\uFFFD");                      // an overlong "/"

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
+
 #include <fmt/ranges.h>
+#include <filesystem>
 
 #include <algorithm>
 #include <array>
@@ -88,6 +90,11 @@ void check_options(const AdaptOptions& options) {
                            OptionFile{"--output-labels", options.output_labels},
                            OptionFile{"--report", options.report}};
   check_outputs(outputs, input_files(options.input));
+  if (const auto ending = std::filesystem::path(options.report).extension(); ending == ".html" || ending == ".htm")
+    throw Error(ErrorKind::kUsage,
+                fmt::format("--report: adapt writes JSON, and {} is the name of a page; use .json, and "
+                            "labelshift estimate --report for a page",
+                            options.report));
   if (options.if_fits && options.input.source_probs.empty())
     throw Error(ErrorKind::kUsage, "--if-fits needs a test of the fit; give --source-probs and --source-labels too");
   for (const OptionFile& output : outputs) check_writable(output.path);

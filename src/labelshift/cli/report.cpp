@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "labelshift/cli/commands.hpp"
@@ -22,6 +23,9 @@ void report(const ReportOptions& options) {
     throw Error(ErrorKind::kUsage,
                 "a report on several folders belongs in none of them; say where with --output FILE.html");
   const std::string output = options.output.empty() ? options.folders.front() + "/report.html" : options.output;
+  if (const auto ending = std::filesystem::path(output).extension();
+      !ending.empty() && ending != ".html" && ending != ".htm")  // of which nothing else in such a folder is one
+    throw Error(ErrorKind::kUsage, fmt::format("--output: cannot write {}, reports are HTML only; use .html", output));
   std::vector<FinishedComparison> comparisons;
   for (const std::string& folder : options.folders) comparisons.push_back(read_finished(folder));
   const FinishedComparison all = joined(comparisons);

@@ -86,6 +86,8 @@ void override_settings(const RunCommandOptions& options, Experiment& experiment)
       if (equals == std::string::npos)
         throw Error(ErrorKind::kUsage,
                     fmt::format("--set {}: expected SECTION.KEY=VALUE, such as training.rounds=100", text));
+      if (text.starts_with("seed=") || text.starts_with("seeds="))
+        throw Error(ErrorKind::kUsage, fmt::format("--set {}: the seed has an option of its own; give --seed N", text));
       change_setting(run, text.substr(0, equals), text.substr(equals + 1), "--set " + text);
     }
     if (called_by_algorithm) run.name = run.settings.federation.algorithm;

@@ -88,6 +88,8 @@ FinishedComparison read_comparison(const std::string& folder, const Json& json) 
       experiment.runs[r].settings = one.experiment.runs.front().settings;
       take_run(experiment.runs[r], r, std::move(one.run), result);
     }
+  if (std::ranges::all_of(result.rows, [](const RowResult& row) { return row.runs.empty(); }))
+    throw Error(ErrorKind::kInput, fmt::format("{} has no run that has ended; run the comparison again", folder));
   return found;
 }
 

@@ -39,8 +39,9 @@ std::string advice_on(Finding finding) {
     case Finding::kWrongSource:
       return "Nothing below can be used before the source probabilities and labels are put in order.";
     case Finding::kDoesNotFit:
-      return "The mix below is what a change of the mix alone would come closest to with; look at the new data before "
-             "anything is corrected.";
+      return "The mix below is the best guess if only the mix had changed, which the test rules out; look at the new "
+             "data "
+             "before anything is corrected.";
     case Finding::kMoved:
       return "labelshift adapt corrects the predictions for the new mix.";
     case Finding::kNotMoved:
@@ -243,7 +244,11 @@ Page label_shift_page(const LabelShiftReport& report, const Provenance& provenan
   if (const std::vector<std::string> moved = moved_classes(report, kMostMoved); moved.empty()) {
     page.add({Paragraph{"No class has moved by more than its interval."}});
   } else {
-    page.add({Paragraph{"The classes that moved most, of those whose interval leaves the source share out:"}});
+    page.add(
+        {Paragraph{verdict.finding == Finding::kDoesNotFit
+                       ? "If only the mix had changed, these classes would have moved most, of those whose interval "
+                         "leaves the source share out:"
+                       : "The classes that moved most, of those whose interval leaves the source share out:"}});
     page.add({List{moved}});
   }
   page.add({Charts{{chart_of(mix_chart(report))}}});

@@ -10,8 +10,8 @@ Verdict judge(const Evidence& evidence) {
     return {Finding::kWrongSource, fmt::format("nothing can be said of the label mix, since {}", unusable_source)};
   if (fit && fit->p_value < level)
     return {Finding::kDoesNotFit,
-            fmt::format("the label-shift assumption does NOT fit ({}): more than the class mix has changed, or a class "
-                        "is new; do not trust the estimated mix",
+            fmt::format("the label-shift assumption does NOT fit ({}): more than the class mix has changed, a class is "
+                        "new, or the classifier was trained on the source rows; do not trust the estimated mix",
                         p_value_text(fit->p_value))};
   if (shift.degrees_of_freedom == 0.0)
     return {Finding::kUntested, "there is too little data to say whether the label mix has moved"};

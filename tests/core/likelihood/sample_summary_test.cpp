@@ -21,6 +21,10 @@ TEST(CheckLabels, NamesTheRow) {
   EXPECT_EQ(input_error([&] { check_labels(labels, 3, 3, "y"); }), "y, row 3: found label 3, expected 0 to 2");
   EXPECT_EQ(input_error([&] { check_labels(labels, 4, 4, "y"); }),
             "y has 3 labels for 4 rows; check that both are of the same rows");
+  EXPECT_EQ(
+      input_error([&] { check_labels(labels, 2, 4, "y"); }),
+      "y has 3 labels for 2 rows; check that both are of the same rows, and that its first line is a label, or the "
+      "word label if it is a header");
   EXPECT_EQ(input_error([&] { check_labels(std::vector<int>{-1}, 1, 3, "y"); }),
             "y, row 1: found label -1, expected 0 to 2");
 }

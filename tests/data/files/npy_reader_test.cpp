@@ -144,7 +144,9 @@ TEST_F(NpyReader, RefusesOtherNumberTypesAndSaysHowToConvertThem) {
   refused("<c8", "'<c8'", "convert it: np.save(path, a.astype(np.float32))");
   refused("", "''", "convert it: np.save(path, a.astype(np.float32))");
   refused(">f4", "'>f4', big-endian", "convert it: np.save(path, a.astype(np.float32))");
-  refused("|O", "'|O', Python objects", "convert them: np.save(path, a.astype(np.float32))");
+  refused(
+      "|O", "'|O', Python objects",
+      R"(convert numbers with np.save(path, a.astype(np.float32)), and write names as text: np.savetxt("labels.csv", a, fmt="%s"))");
   refused("<U5", "'<U5', text", R"(write names as text: np.savetxt("labels.csv", a, fmt="%s"))");
   expect_refused(
       "found dtype with named fields" + expected + R"(pick one field: np.save(path, a["field"].astype(np.float32)))",

@@ -42,8 +42,12 @@ std::vector<double> relative_weights(std::span<const double> weights) {
 
 void check_labels(std::span<const int> labels, Index rows, Index classes, const std::string& name) {
   if (static_cast<Index>(labels.size()) != rows)
-    throw Error(ErrorKind::kInput, fmt::format("{} has {} labels for {} rows; check that both are of the same rows",
-                                               name, labels.size(), rows));
+    throw Error(
+        ErrorKind::kInput,
+        fmt::format("{} has {} labels for {} rows; check that both are of the same rows{}", name, labels.size(), rows,
+                    static_cast<Index>(labels.size()) == rows + 1
+                        ? ", and that its first line is a label, or the word label if it is a header"
+                        : ""));
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] < 0 || labels[i] >= classes)
       throw Error(ErrorKind::kInput,

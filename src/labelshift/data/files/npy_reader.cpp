@@ -129,7 +129,9 @@ void check_dtype(const std::string& path, const std::string& dtype) {
     if (dtype == supported) return;
   const std::string found = "'" + dtype + "'";
   if (dtype == "|O")
-    throw_unsupported(path, found + ", Python objects", "convert them: np.save(path, a.astype(np.float32))");
+    throw_unsupported(
+        path, found + ", Python objects",
+        R"(convert numbers with np.save(path, a.astype(np.float32)), and write names as text: np.savetxt("labels.csv", a, fmt="%s"))");
   if (dtype.starts_with("<U") || dtype.starts_with("|S"))
     throw_unsupported(path, found + ", text", R"(write names as text: np.savetxt("labels.csv", a, fmt="%s"))");
   if (dtype.starts_with(">"))
