@@ -55,6 +55,14 @@ TEST_F(ReportCommand, RefusesWhatIsNoRun) {
   expect_failure("report none", kInput, "none has no run that has ended; run the comparison again");
 }
 
+TEST_F(ReportCommand, WaitingForTheReaderOfAPipeCanBeStopped) {
+  run_small("r");
+  const CommandResult stopped = shell(
+      "mkfifo pipe.html; timeout --preserve-status -k 20 -s INT 1 labelshift report r/federation --output pipe.html; "
+      "echo $?");
+  EXPECT_EQ(stopped.out, "130\n");
+}
+
 TEST_F(ReportCommand, WritesOverNothingOfARun) {
   run_small("r");
   const std::string summary = bytes_of(path("r/federation/summary.json"));

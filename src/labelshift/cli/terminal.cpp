@@ -66,6 +66,9 @@ void warn(const std::string& text) {
 }
 
 void write_whole(const std::string& path, std::string_view text) {
+  std::error_code ignored;
+  // There is no half-written pipe, and one without a reader is waited for: Ctrl-C must end that.
+  if (std::filesystem::is_fifo(path, ignored)) return write_file(path, text);
   const DeferInterrupt whole;
   write_file(path, text);
 }
