@@ -26,7 +26,7 @@ def plain_array(values: Any) -> np.ndarray:
         values = values.float() if values.is_floating_point() and values.element_size() < 4 else values
         return values.numpy()  # bfloat16 above, which NumPy does not know, and float16 became float32
     if np.ma.is_masked(values):
-        raise _core.LabelShiftError("found masked entries, expected values everywhere; leave their rows out or fill them")
+        raise _core.LabelShiftError("found masked entries; leave their rows out or fill them")
     try:
         return np.asarray(values)
     except ValueError as problem:

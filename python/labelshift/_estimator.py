@@ -162,6 +162,9 @@ class LabelShiftEstimator(BaseEstimator):
                 labels, names = _arrays.label_codes(source_labels, names, probs.shape[1])
         weights = _arrays.weights(source_weights)
         _core.check_fitted(probs=probs, labels=labels, weights=weights, logits=_flag("logits", self.logits))
+        if self.logits and probs is not None and probs.min() >= 0 and np.allclose(probs.sum(axis=1), 1, atol=1e-3):
+            said = "no number in source_probs is below 0 and every row sums to 1: these look like probabilities"
+            warn([f"{said}; if they are, leave logits out"])
         prior = None if source_prior is None else _arrays.as_numbers(source_prior)
         self._source: dict[str, Any] = {
             "source_probs": probs,

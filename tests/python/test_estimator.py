@@ -326,6 +326,8 @@ def test_logits_are_taken_as_they_are(fashion):
     assert np.allclose(estimator.estimate(target).target_prior, expected, atol=1e-5)
     assert np.allclose(estimator.adapt(target).sum(axis=1), 1)
     estimator.partial_fit(target)
+    with pytest.warns(LabelShiftWarning, match="these look like probabilities; if they are, leave logits out"):
+        fitted(fashion, logits=True)
 
 
 def long_work():
