@@ -821,7 +821,7 @@ TEST_F(Sites, OfThisMachineAreAtLeastThree) {
 TEST_F(Sites, SayWhyTheyCannotReachTheCoordinator) {
   const CommandResult done = sites(R"(certs
     node() {  # OPTIONS: prints the first reason that it gives, and ends it
-      labelshift node --data site-1 --memory m "$@" 2> said & local node=$!
+      rm -f said; labelshift node --data site-1 --memory m "$@" 2> said & local node=$!
       await grep -q 'site-1: ' said; grep -m 1 'site-1: ' said; kill -9 $node; wait $node
     }
     labelshift node --data site-1 --memory m --connect 127.0.0.1:1 --tls trial/site-1 --give-up-after 2 2>&1 | tail -n 1
