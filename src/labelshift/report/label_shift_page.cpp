@@ -40,8 +40,7 @@ std::string advice_on(Finding finding) {
       return "Nothing below can be used before the source probabilities and labels are put in order.";
     case Finding::kDoesNotFit:
       return "The mix below is the best guess if only the mix had changed, which the test rules out; look at the new "
-             "data "
-             "before anything is corrected.";
+             "data before anything is corrected.";
     case Finding::kMoved:
       return "labelshift adapt corrects the predictions for the new mix.";
     case Finding::kNotMoved:

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cmath>
 
+#include "labelshift/core/base/printable.hpp"
 #include "labelshift/core/base/utf8.hpp"
 
 namespace labelshift {
@@ -81,13 +82,6 @@ std::string without_middle(std::string_view text, double size, double width) {
   return fmt::format("{}{}{}", start, kEllipsis, end);
 }
 
-/// Whether a browser shows what stands around this character in another order: a name must not turn the numbers beside
-/// it.
-bool turns_text_around(char32_t code) {
-  return code == 0x61c || (code >= 0x200e && code <= 0x200f) || (code >= 0x202a && code <= 0x202e) ||
-         (code >= 0x2066 && code <= 0x2069);
-}
-
 }  // namespace
 
 std::string xml_escaped(std::string_view text) {
@@ -104,7 +98,7 @@ std::string xml_escaped(std::string_view text) {
       escaped += "&quot;";
     } else if (c.code == '\'') {
       escaped += "&#39;";
-    } else if (c.code == kReplacement || turns_text_around(c.code)) {
+    } else if (c.code == kReplacement || (c.code >= ' ' && !is_shown(c))) {
       escaped += "\uFFFD";
     } else {
       escaped += text.substr(0, c.bytes);

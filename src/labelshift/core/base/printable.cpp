@@ -9,10 +9,7 @@
 #include "labelshift/core/base/utf8.hpp"
 
 namespace labelshift {
-namespace {
 
-/// Whether a terminal shows it: not the two sets of controls, and not what turns the direction of the text around it or
-/// breaks its line.
 bool is_shown(const Utf8Character& character) {
   constexpr struct {
     char32_t first, last;
@@ -22,8 +19,6 @@ bool is_shown(const Utf8Character& character) {
            return range.first <= character.code && character.code <= range.last;
          });
 }
-
-}  // namespace
 
 std::string printable(std::string_view text, std::string_view keep) {
   std::string result;
